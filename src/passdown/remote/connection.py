@@ -16,7 +16,6 @@ import select
 import shutil
 import ssl
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -32,10 +31,9 @@ from passdown.errors import (
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from passdown.core.types import JsonObject, Progress
-    from passdown.ledger.verification import Verification
 
 
 class Server(NamedTuple):
@@ -95,6 +93,8 @@ MAX_DOCUMENT_BYTES = 64 * 1_048_576
 MAX_ANSWER_BYTES = 256 * 1_048_576
 _PIECE = 65_536
 _PROBLEM = "application/problem+json"
+_BUNDLE = "application/zip"
+_OTHER_PROGRAM = "Check the address: a proxy or another program may answer there."
 
 
 class Deadline:
@@ -116,13 +116,17 @@ class Deadline:
         self._until += seconds
 
 
-class _Timed(io.RawIOBase):
-    """What comes out of a socket until a deadline: its own limit begins anew with each byte."""
+class _TimedSocket(io.RawIOBase):
+    """A socket as `http.client` reads it, until a deadline: its own limit is for each byte."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock = sock
         self._deadline = deadline
         self._raw: Any = sock.makefile("rb", buffering=0)
+
+    def makefile(self, _: str) -> io.BufferedReader:
+        """The bytes to come."""
+        return io.BufferedReader(self, _PIECE)
 
     def readable(self) -> bool:
         """It is for reading."""
@@ -143,28 +147,6 @@ class _Timed(io.RawIOBase):
         super().close()
 
 
-class _Source(NamedTuple):
-    """A socket as `http.client` wants it."""
-
-    sock: socket.socket
-    deadline: Deadline
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        """The bytes to come."""
-        return io.BufferedReader(_Timed(self.sock, self.deadline), _PIECE)
-
-
-def limit_response_time(connection: http.client.HTTPConnection, deadline: Deadline) -> None:
-    """Have the answers of a connection be there by a deadline, or not at all."""
-
-    def answer(sock: socket.socket, *given: Any, **named: Any) -> http.client.HTTPResponse:
-        source: Any = _Source(sock, deadline)
-        return http.client.HTTPResponse(source, *given, **named)
-
-    within: Any = connection
-    within.response_class = answer
-
-
 class HttpReply(NamedTuple):
     """An answer: where it came from, its status, its headers in small letters, its bytes."""
 
@@ -178,14 +160,10 @@ class HttpReply(NamedTuple):
         """What it calls itself."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    def document(self) -> Any:
+    def document(self, media: str = "application/json") -> Any:
         """The JSON object in it; raises PassdownError where there is none."""
-        if self.media != "application/json":
+        if self.media != media:
             raise not_passdown(self)
-        return self.read_document()
-
-    def read_document(self) -> JsonObject:
-        """The JSON object in it, whatever it calls itself."""
         try:
             found = json.loads(self.body)
         except (ValueError, RecursionError) as error:
@@ -195,12 +173,13 @@ class HttpReply(NamedTuple):
         return cast("JsonObject", found)
 
 
-def reply_of(url: str, answer: http.client.HTTPResponse, most: int) -> HttpReply:
-    """A whole answer of at most so many bytes; raises PassdownError for a larger one, and
-    IncompleteRead for one that was cut off.
+def _reply_of(url: str, answer: http.client.HTTPResponse) -> HttpReply:
+    """A whole answer; raises PassdownError for one that is too large, and IncompleteRead for one
+    that was cut off.
     """
     headers = {name.lower(): value for name, value in answer.getheaders()}
-    head = HttpReply(url, answer.status, headers, b"")
+    is_bundle = answer.headers.get_content_type() == _BUNDLE
+    most = MAX_ANSWER_BYTES if is_bundle else MAX_DOCUMENT_BYTES
     length = headers.get("content-length", "")
     is_longer = length.isascii() and length.isdigit() and int(length) > most
     body = bytearray()
@@ -211,8 +190,8 @@ def reply_of(url: str, answer: http.client.HTTPResponse, most: int) -> HttpReply
     if is_longer:
         raise too_large(url, most)
     if answer.length:  # reading in pieces, it ends without a word where the connection does
-        raise http.client.IncompleteRead(bytes(body[:0]), answer.length)
-    return head._replace(body=bytes(body))
+        raise http.client.IncompleteRead(b"", answer.length)
+    return HttpReply(url, answer.status, headers, bytes(body))
 
 
 def too_large(url: str, most: int) -> PassdownError:
@@ -224,16 +203,14 @@ def too_large(url: str, most: int) -> PassdownError:
     )
 
 
-def checked_reply(reply: HttpReply) -> HttpReply:
+def _checked(reply: HttpReply) -> HttpReply:
     """An answer that says yes; raises what the server raised, or that it is none of Passdown's."""
     coding = reply.headers.get("content-encoding", "identity").lower()
     if coding != "identity":
         raise not_passdown(reply, f"is packed ({coding[:40]}), which nobody asked for")
     if reply.status < 300:
         return reply
-    if reply.media != _PROBLEM:
-        raise not_passdown(reply)
-    document = reply.read_document()
+    document = reply.document(_PROBLEM)
     try:
         told = {**document, "error": document["code"], "message": document["detail"]}
         error = error_from_document(told)
@@ -245,7 +222,7 @@ def checked_reply(reply: HttpReply) -> HttpReply:
 def not_passdown(reply: HttpReply, why: str = "") -> PassdownError:
     """The error for an answer that is none of Passdown's."""
     said = why or f"calls itself {visible(reply.media)[:80] or 'nothing'}"
-    step = "Check the address: a proxy or another program may answer there."
+    step = _OTHER_PROGRAM
     if 300 <= reply.status < 400:
         said = f"leads to {_origin(reply.headers.get('location', ''))}"
         step = "Redirects are not followed, and the token was not sent there; if that is the "
@@ -273,68 +250,22 @@ def _origin(location: str) -> str:
 
 _SLOWEST = 16_384
 """How many bytes a second have to arrive, once the time for all of it is over."""
-_MAGIC = b"SQLite format 3\0"
 _PART_BYTES = 1_048_576
 
 
-def kept_if_whole(target: str, fetch: Callable[[str], None]) -> Verification:
-    """Fetch a copy of a store under another name, verify it, and only then let it have its own.
-
-    One that was damaged already where it came from is kept beside it: it may be all that there is.
-    """
-    from passdown.workspace.maintenance import verify_copy
-
-    temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-    try:
-        fetch(temporary)
-        _check_kind(temporary)
-        found = verify_copy(temporary)
-        name = target if found.ok else f"{target}.damaged"
-        _give_name(temporary, name)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-    if found.ok:
-        return found
-    kept = Problem("target", "damaged_copy", f"is not {target}: it is kept as {name}")
-    return found._replace(findings=(*found.findings, kept))
-
-
-def _check_kind(path: str) -> None:
-    """Refuse what is no database: of nothing, one would be made."""
-    with open(path, "rb") as file:
-        if file.read(len(_MAGIC)) == _MAGIC:
-            return
-    raise PassdownError(
-        "what came as a backup is no database; nothing was kept",
-        next_step="Check the address: a proxy or another program may answer there.",
-        code="not_a_server",
-    )
-
-
-def _give_name(temporary: str, name: str) -> None:
-    """Give a file its name, unless another has it by now."""
-    try:
-        os.link(temporary, name)
-    except OSError as error:
-        if os.path.lexists(name):
-            problem = Problem("target", "exists", f"{name} exists already", "a new file name")
-            raise InvalidInput("nothing was written", [problem]) from error
-        os.rename(temporary, name)  # a file system without links
-
-
-def save(
-    answer: http.client.HTTPResponse,
-    target: str,
-    deadline: Deadline,
-    progress: Progress | None,
+def _save(
+    answer: http.client.HTTPResponse, target: str, deadline: Deadline, progress: Progress | None
 ) -> None:
     """Write an answer's bytes to a new file that only its owner can read, all of them or none."""
     length = answer.headers.get("Content-Length", "")
     if not length.isascii() or not length.isdigit():
         raise http.client.HTTPException("it doesn't say how long its answer is")
     expected = int(length)
-    _check_room(target, expected)
+    free = shutil.disk_usage(os.path.dirname(os.path.abspath(target))).free
+    if expected > free:
+        message = f"has {expected:,} bytes, and {free:,} are free"
+        problem = Problem("target", "no_room", message, "room for it")
+        raise InvalidInput("nothing was written", [problem])
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         size = 0
@@ -353,33 +284,12 @@ def save(
         raise
 
 
-def _check_room(target: str, size: int) -> None:
-    """Refuse a file that there is no room for, before the disk is full."""
-    free = shutil.disk_usage(os.path.dirname(os.path.abspath(target))).free
-    if size > free:
-        message = f"has {size:,} bytes, and {free:,} are free"
-        raise InvalidInput(
-            "nothing was written", [Problem("target", "no_room", message, "room for it")]
-        )
-
-
 TIMEOUT_S = 60.0
 HEAVY_TIMEOUT_S = 600.0
 """What reads the whole store takes as long as the store is large."""
-_BUNDLE = "application/zip"
-_PIECE_BYTES = 65_536
 _ATTEMPTS = 3
 _LONGEST_WAIT_S = 5.0
 _BROKEN = (OSError, http.client.HTTPException)
-
-
-class _Request(NamedTuple):
-    """What is asked; a span adds to the headers."""
-
-    method: str
-    target: str
-    data: bytes | None
-    headers: dict[str, str]
 
 
 class HttpConnection:
@@ -414,15 +324,15 @@ class HttpConnection:
         """
         self.check_open()
         target = self.server.prefix + path + _query_string(query or {})
-        data = None if body is None else json.dumps(body).encode()
-        request = _Request(method, target, data, self._headers(data, key, expect_version))
+        data = None if body is None else _json(body)
+        headers = self._headers(data, key, expect_version)
         is_safe = method == "GET" or key is not None or repeats
         timeout_s = max(self._timeout_s, HEAVY_TIMEOUT_S if is_heavy else 0.0)
         for attempt in range(_ATTEMPTS):
             is_last = attempt == _ATTEMPTS - 1
             try:
                 left_s = timeout_s if within is None else min(timeout_s, within.left())
-                reply = self._once(request, left_s)
+                reply = self._once(method, target, data, headers, left_s)
             except _BROKEN as error:
                 # Who takes all the time there is would do so again.
                 if not is_safe or is_last or isinstance(error, TimeoutError):
@@ -431,7 +341,7 @@ class HttpConnection:
                 continue
             wait_s = _retry_after(reply)
             if is_last or wait_s is None or (reply.status != 429 and not is_safe):
-                return checked_reply(reply)
+                return _checked(reply)
             time.sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")
 
@@ -445,9 +355,8 @@ class HttpConnection:
             connection.request("GET", self.server.prefix + path, None, self._headers(None))
             with connection.getresponse() as answer:
                 if answer.status >= 300 or answer.headers.get_content_type() != media:
-                    reply = reply_of(self.server.url, answer, MAX_DOCUMENT_BYTES)
-                    raise not_passdown(checked_reply(reply))
-                save(answer, target, deadline, progress)
+                    raise not_passdown(_checked(_reply_of(self.server.url, answer)))
+                _save(answer, target, deadline, progress)
         except _BROKEN as error:
             if isinstance(error, OSError) and error.filename:
                 raise
@@ -475,55 +384,61 @@ class HttpConnection:
         headers["User-Agent"] = f"passdown/{__version__}"
         if data is not None:
             headers["Content-Type"] = "application/json"
+        problem = None
         if key is not None:
-            headers["Idempotency-Key"] = _header_text(key)
+            headers["Idempotency-Key"] = key
+            if not key.isascii() or not key.isprintable():
+                problem = Problem("key", "invalid_form", "holds characters that a header can't")
         if expect_version is not None:
-            _check_version(expect_version)
             headers["If-Match"] = f'"{expect_version}"'
+            if type(expect_version) is not int:
+                given = f"{type(expect_version).__name__} given"
+                problem = Problem("expect_version", "wrong_type", given, "a version number")
+        if problem is not None:
+            raise InvalidInput("refused; nothing was changed", [problem])
         return headers
 
-    def _once(self, request: _Request, timeout_s: float) -> HttpReply:
-        """Ask once. What goes on is told as a span, and the server where to go on with it."""
-        method = request.method
-        with tracing.part(method, self._attributes(method, request.target), kind="client") as span:
-            tracing.carry(request.headers)
-            reply = self._exchanged(request, timeout_s)
-            error = str(reply.status) if reply.status >= 400 else ""
-            span.note({"http.response.status_code": reply.status}, error=error)
-            return reply
-
-    def _attributes(self, method: str, target: str) -> dict[str, str | int]:
+    def _once(
+        self, method: str, target: str, data: bytes | None, headers: dict[str, str], seconds: float
+    ) -> HttpReply:
+        """Ask once, within a span that the server goes on with."""
         server = self.server
-        return {
+        attributes: dict[str, str | int] = {
             "http.request.method": method,
             "server.address": server.host,
             "server.port": server.port,
             "url.full": server._replace(prefix=target.partition("?")[0]).url,
         }
-
-    def _exchanged(self, request: _Request, timeout_s: float) -> HttpReply:
-        deadline = Deadline(timeout_s)
-        connection = self._taken(deadline)
-        try:
-            with _answer(connection, request, deadline) as answer:
-                is_bundle = answer.headers.get_content_type() == _BUNDLE
-                most = MAX_ANSWER_BYTES if is_bundle else MAX_DOCUMENT_BYTES
-                reply = reply_of(self.server.url, answer, most)
-        except BaseException:
-            connection.close()
-            raise
-        if answer.will_close:
-            connection.close()
-        else:
-            self._idle.append(connection)
-        return reply
+        with tracing.part(method, attributes, kind="client") as span:
+            tracing.carry(headers)
+            connection = self._taken(Deadline(seconds))
+            try:
+                with _answer(connection, method, target, data, headers) as answer:
+                    reply = _reply_of(server.url, answer)
+            except BaseException:
+                connection.close()
+                raise
+            if answer.will_close:
+                connection.close()
+            else:
+                self._idle.append(connection)
+            error = str(reply.status) if reply.status >= 400 else ""
+            span.note({"http.response.status_code": reply.status}, error=error)
+            return reply
 
     def _taken(self, deadline: Deadline) -> http.client.HTTPConnection:
-        """A connection that the server has not closed meanwhile, or a new one."""
-        connection = self._kept() or self._new(deadline.left())
+        """A connection that the server has not closed meanwhile, or a new one; its answers have to
+        be there by the deadline.
+        """
+        connection: Any = self._kept() or self._new(deadline.left())
         if connection.sock is not None:
             connection.sock.settimeout(deadline.left())
-        limit_response_time(connection, deadline)
+
+        def answer(sock: socket.socket, *given: Any, **named: Any) -> http.client.HTTPResponse:
+            timed: Any = _TimedSocket(sock, deadline)
+            return http.client.HTTPResponse(timed, *given, **named)
+
+        connection.response_class = answer
         return connection
 
     def _kept(self) -> http.client.HTTPConnection | None:
@@ -537,26 +452,25 @@ class HttpConnection:
         return None
 
     def _new(self, timeout_s: float) -> http.client.HTTPConnection:
-        server = self.server
-        if server.scheme == "http":
-            return http.client.HTTPConnection(server.host, server.port, timeout=timeout_s)
+        host, port = self.server.host, self.server.port
+        if self.server.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=timeout_s)
         secure = ssl.create_default_context()
-        return http.client.HTTPSConnection(
-            server.host, server.port, timeout=timeout_s, context=secure
-        )
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=secure)
 
 
 def _answer(
-    connection: http.client.HTTPConnection, request: _Request, deadline: Deadline
+    connection: http.client.HTTPConnection,
+    method: str,
+    target: str,
+    data: bytes | None,
+    headers: dict[str, str],
 ) -> http.client.HTTPResponse:
     """Send a request and give what is answered. A server that refuses a body may do so, and hang
     up, before it has read all of it: then its answer counts, and not that the rest wasn't taken.
     """
-    data = request.data
-    sent = None if data is None else _body_chunks(connection, data, deadline)
-    length = {} if data is None else {"Content-Length": str(len(data))}
     try:
-        connection.request(request.method, request.target, sent, {**request.headers, **length})
+        connection.request(method, target, data, headers)
     except OSError as broken:
         if connection.sock is None or isinstance(broken, TimeoutError):
             raise
@@ -571,13 +485,12 @@ def _answer(
     return connection.getresponse()
 
 
-def _body_chunks(
-    connection: http.client.HTTPConnection, data: bytes, deadline: Deadline
-) -> Iterator[bytes]:
-    """A body piece by piece, all of which have to be taken by a deadline."""
-    for start in range(0, len(data), _PIECE_BYTES):
-        connection.sock.settimeout(deadline.left())
-        yield data[start : start + _PIECE_BYTES]
+def _json(body: JsonObject) -> bytes:
+    try:
+        return json.dumps(body).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = Problem("", "wrong_type", visible(str(error))[:200], "plain JSON data")
+        raise InvalidInput("refused; nothing was sent", [problem]) from error
 
 
 def path_part(text: object) -> str:
@@ -586,17 +499,14 @@ def path_part(text: object) -> str:
 
 
 def _query_string(query: Mapping[str, Any]) -> str:
-    pairs = [(name, _word(each)) for name, value in query.items() for each in _entries(value)]
+    listed = {n: cast("list[Any]", v) if isinstance(v, list) else [v] for n, v in query.items()}
+    words = {name: [_word(each) for each in entries] for name, entries in listed.items()}
     try:
-        return "?" + urlencode(pairs) if pairs else ""
+        return "?" + urlencode(words, doseq=True) if words else ""
     except UnicodeEncodeError as error:
-        odd = next(name for name, text in pairs if has_lone_surrogate(text))
+        odd = next(name for name, texts in words.items() if has_lone_surrogate("".join(texts)))
         problem = Problem(odd, "lone_surrogate", "holds half a character", "whole characters")
         raise InvalidInput("refused; nothing was asked", [problem]) from error
-
-
-def _entries(value: object) -> list[object]:
-    return list(cast("list[object]", value)) if isinstance(value, list | tuple) else [value]
 
 
 def _word(value: object) -> str:
@@ -604,23 +514,6 @@ def _word(value: object) -> str:
         return ""
     # A text that has to be there and is empty: a blank, which names nothing either.
     return str(value).lower() if isinstance(value, bool) else str(value) or " "
-
-
-def _header_text(key: str) -> str:
-    """A key as a header may hold it; what can't stand there is refused as the ledger would."""
-    if not key.isascii() or not key.isprintable():
-        message = "holds characters that a header can't"
-        raise InvalidInput(
-            "refused; nothing was changed", [Problem("key", "invalid_form", message)]
-        )
-    return key
-
-
-def _check_version(given: object) -> None:
-    if isinstance(given, bool) or not isinstance(given, int):
-        message = f"{type(given).__name__} given"
-        problem = Problem("expect_version", "wrong_type", message, "a version number")
-        raise InvalidInput("refused; nothing was changed", [problem])
 
 
 def _retry_after(reply: HttpReply) -> float | None:
@@ -639,7 +532,7 @@ def _unreachable(server: Server, error: Exception, is_safe: bool) -> PassdownErr
     ):
         return PassdownError(
             f"{server.url} doesn't answer as Passdown ({told}).{said}",
-            next_step="Check the address: a proxy or another program may answer there.",
+            next_step=_OTHER_PROGRAM,
             code="not_a_server",
         )
     step = "Check the address and the server, then try again."

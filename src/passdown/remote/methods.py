@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.views import ArtifactStatus
@@ -65,23 +64,15 @@ def _envelope(
     **fields: Any,
 ) -> JsonObject:
     """A handoff in any form, as a body, and what the files that it names are like here."""
-    from passdown.core.handoff import Handoff
     from passdown.core.intake import GivenHandoff, read_handoff
     from passdown.core.schema import as_plain
 
-    sent: object = {} if handoff is None else handoff
-    if isinstance(handoff, Handoff):
-        sent = as_plain(handoff)
-    elif isinstance(handoff, GivenHandoff):
-        sent = handoff.data
-    elif isinstance(handoff, Mapping):
-        sent = dict(handoff)
-    elif isinstance(handoff, bytes):
-        sent = handoff.decode("utf-8", "surrogateescape")
-    named = {name: value for name, value in fields.items() if value is not None}
-    files = None if changed_files is None else list(changed_files)
-    body: JsonObject = {"handoff": sent, "defaults": named, "rebase": rebase}
-    body["changed_files"] = files
+    named = {name: as_plain(value) for name, value in fields.items() if value is not None}
+    sent: object = handoff.data if isinstance(handoff, GivenHandoff) else handoff
+    if isinstance(sent, bytes):
+        sent = sent.decode("utf-8", "surrogateescape")
+    body: JsonObject = {"handoff": as_plain(sent or {}), "defaults": named, "rebase": rebase}
+    body["changed_files"] = None if changed_files is None else list(changed_files)
     try:
         return body | files_sent(read_handoff(handoff, named).data)
     except InvalidInput:
@@ -188,18 +179,26 @@ def files_checkout(ws: RemoteWorkspace) -> Checkout | None:
 
 def knowledge_sync(ws: RemoteWorkspace, path: str = "", *, agent: str) -> KnowledgeSync:
     """Sync the knowledge file here with the graph of the server."""
-    from passdown.knowledge.sync import sync_file
-    from passdown.remote.streams import sync_folders
+    import hashlib
 
-    return sync_file(ws.knowledge, sync_folders(ws.store_url), path, agent=agent)
+    from passdown.knowledge.sync import SyncFolders, sync_file
+
+    # What the file said last time is remembered in the user's cache: a folder `.passdown` here
+    # would be taken for a workspace.
+    root = os.getcwd()
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    whose = f"{ws.store_url}\0{os.path.realpath(root)}".encode()
+    name = hashlib.blake2b(whose, digest_size=8).hexdigest()
+    memory = os.path.join(cache, "passdown", "knowledge", name)
+    folders = SyncFolders(root, os.path.join(root, ".passdown"), memory)
+    return sync_file(ws.knowledge, folders, path, agent=agent)
 
 
 def maintenance_backup(
     ws: RemoteWorkspace, target: str, progress: Progress | None = None
 ) -> Verification:
     """Copy the store to a new file here while others write, and verify the copy."""
-    from passdown.remote.connection import kept_if_whole
-    from passdown.workspace.maintenance import check_new
+    from passdown.workspace.maintenance import check_new, kept_if_whole
 
     check_new(target, ("", "-wal", "-shm"))
     media = "application/vnd.sqlite3"

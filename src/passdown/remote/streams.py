@@ -1,15 +1,13 @@
-"""Streams through a server, and the folders of a knowledge file that is synced with one."""
+"""Streams through a server."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from passdown.core.record import Head, Record
-from passdown.knowledge.sync import SyncFolders
-from passdown.remote.connection import HEAVY_TIMEOUT_S, Deadline, not_passdown
+from passdown.core.types import NEWEST
+from passdown.remote import pages
 from passdown.workspace.streams import READ_BY_ALL
 
 if TYPE_CHECKING:
@@ -33,20 +31,9 @@ class RemoteStreams:
     def records(self, stream: str, after: int) -> list[Record]:
         """The records of a stream above a position, page by page."""
         self._check_shown(stream)
-        found: list[Record] = []
-        deadline = Deadline(HEAVY_TIMEOUT_S)
-        while True:
-            place = found[-1].position if found else after
-            query = {"stream": stream, "after": place}
-            reply = self._connection.ask(
-                "GET", "/api/streams/records", query=query, within=deadline
-            )
-            page = reply.document()
-            found += [Record(**{**one, "body": one["body"].encode()}) for one in page["items"]]
-            if not page["more"]:
-                return found
-            if not page["items"] or found[-1].position <= place:
-                raise not_passdown(reply, "is a page that leads nowhere")
+        path = "/api/streams/records"
+        found = pages(self._connection, path, NEWEST, str(after), {"stream": stream})
+        return [Record(**{**one, "body": one["body"].encode()}) for one in found]
 
     def heads(self, prefix: str) -> list[Head]:
         """The heads of all streams whose name starts so, by name."""
@@ -71,15 +58,3 @@ class RemoteStreams:
     def now(self) -> datetime:
         """The time of this machine."""
         return datetime.now(UTC)
-
-
-def sync_folders(url: str) -> SyncFolders:
-    """The project of the current folder. What its file said last time is remembered in the user's
-    cache: a folder `.passdown` here would be taken for a workspace.
-    """
-    root = os.getcwd()
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    whose = f"{url}\0{os.path.realpath(root)}".encode()
-    name = hashlib.blake2b(whose, digest_size=8).hexdigest()
-    memory = os.path.join(cache, "passdown", "knowledge", name)
-    return SyncFolders(root, os.path.join(root, ".passdown"), memory)

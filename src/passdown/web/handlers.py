@@ -23,7 +23,6 @@ from passdown.workspace.streams import READ_BY_ALL, WorkspaceStreams, may_record
 from passdown.workspace.switches import Switch, SwitchRequest, switch_context
 
 _NOT_GIVEN: Any = object()
-_RECORDS_PER_PAGE = 1_000
 
 
 def hand_off(
@@ -230,16 +229,19 @@ def streams(request: ApiRequest, /, *, prefix: str) -> list[Head]:
     return WorkspaceStreams(request.workspace).streams(_readable_stream(prefix))
 
 
-def stream_records(request: ApiRequest, /, *, stream: str, after: int = 0) -> JsonObject:
+def stream_records(
+    request: ApiRequest, /, *, stream: str, limit: int = 100, cursor: str = "0"
+) -> JsonObject:
     """The records of one of these streams, as they were hashed.
 
     Args:
         stream: run/, express/ or agent/, and a name.
-        after: Records above this position.
     """
+    after = int(cursor)
     found = WorkspaceStreams(request.workspace).records(_readable_stream(stream), after)
-    items = [{**one._asdict(), "body": one.body.decode()} for one in found[:_RECORDS_PER_PAGE]]
-    return {"items": items, "more": len(found) > _RECORDS_PER_PAGE}
+    items = [{**one._asdict(), "body": one.body.decode()} for one in found[:limit]]
+    following = str(found[limit - 1].position) if len(found) > limit else None
+    return {"items": items, "next": following}
 
 
 def _readable_stream(stream: str) -> str:

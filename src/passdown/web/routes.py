@@ -81,6 +81,8 @@ _PROFILE = object_schema(
     ["name", "text"],
 )
 _SCHEMAS: dict[str, Schema] = {
+    "cursor": CURSOR,
+    "stream_records.limit": LIMIT,
     "counter": string("the name of a token counter"),
     "handoff": {"type": ["object", "string"]},
     "profile": {**_PROFILE, "type": ["object", "null"]},

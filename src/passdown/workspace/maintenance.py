@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ from passdown.core.text import text_problems
 from passdown.core.times import stamp
 from passdown.core.types import Heads, Progress
 from passdown.core.views import Diagnosis, SavedHeads
-from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
+from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, unknown_task
 from passdown.history.git import checkout_of, has_git, head_of, patch_of
 from passdown.history.state_files import ledger_behind
 from passdown.ledger.bundles import (
@@ -117,6 +117,48 @@ def verify_copy(target: str) -> Verification:
             if os.path.exists(leftover):
                 os.unlink(leftover)
     return result
+
+
+_MAGIC = b"SQLite format 3\0"
+
+
+def kept_if_whole(target: str, fetch: Callable[[str], None]) -> Verification:
+    """Fetch a copy of a store under another name, verify it, and only then let it have its own.
+
+    One that was damaged already where it came from is kept beside it: it may be all that there is.
+    """
+    temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    try:
+        fetch(temporary)
+        with open(temporary, "rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:  # of nothing, a database would be made
+                message = "what came as a backup is no database; nothing was kept"
+                raise PassdownError(
+                    message,
+                    next_step="Check the address: another program may answer there.",
+                    code="not_a_server",
+                )
+        found = verify_copy(temporary)
+        name = target if found.ok else f"{target}.damaged"
+        _give_name(temporary, name)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+    if found.ok:
+        return found
+    kept = Problem("target", "damaged_copy", f"is not {target}: it is kept as {name}")
+    return found._replace(findings=(*found.findings, kept))
+
+
+def _give_name(temporary: str, name: str) -> None:
+    """Give a file its name, unless another has it by now."""
+    try:
+        os.link(temporary, name)
+    except OSError as error:
+        if os.path.lexists(name):
+            problem = Problem("target", "exists", f"{name} exists already", "a new file name")
+            raise InvalidInput("nothing was written", [problem]) from error
+        os.rename(temporary, name)  # a file system without links
 
 
 def check_target(context: Context, target: str, endings: tuple[str, ...]) -> None:
