@@ -557,15 +557,6 @@ def _print_sync(found: KnowledgeSync, is_updated: bool) -> None:
     print_problems(found.reports)
 
 
-def _print_pack(found: Pack) -> None:
-    if found.text:
-        verbatim(found.text.removesuffix("\n"))
-    left = f"; {found.left_out} had no room" if found.left_out else ""
-    size = f"{counted(len(found.graph.nodes), 'node')}, {counted(found.tokens, 'token')}{left}"
-    has_any = found.text or left
-    print(size if has_any else f"no node matches a word of {found.task}", file=sys.stderr)
-
-
 @command(
     "knowledge pack",
     "T-1",
@@ -588,3 +579,12 @@ def knowledge_pack(session: Session, task: str, **options: Any) -> None:
         "text": found.text,
     }
     session.show(document, lambda _: _print_pack(found))
+
+
+def _print_pack(found: Pack) -> None:
+    if found.text:
+        verbatim(found.text.removesuffix("\n"))
+    left = f"; {found.left_out} had no room" if found.left_out else ""
+    size = f"{counted(len(found.graph.nodes), 'node')}, {counted(found.tokens, 'token')}{left}"
+    has_any = found.text or left
+    print(size if has_any else f"no node matches a word of {found.task}", file=sys.stderr)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.kinds import PHASES
 from passdown.core.names import id_problems
 from passdown.core.parsing import load_json, load_yaml
 from passdown.core.text import excerpt, visible
 from passdown.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TEMPLATE = """\
 # Task @task@: @title@
@@ -150,19 +153,32 @@ def no_handoff() -> InvalidInput:
 
 def handoff_section(text: str) -> str | None:
     """The text below the last heading named Handoff, up to the next heading of its level."""
-    found: list[str] | None = None
+    span = handoff_span(text)
+    return "\n".join(text[span[1] : span[2]].splitlines()) + "\n" if span else None
+
+
+def handoff_span(text: str) -> tuple[int, int, int] | None:
+    """Where the last section named Handoff begins, where its text does, and where it ends."""
+    found: tuple[int, int, int] | None = None
     level = 0
-    fence = ""
-    for line in text.removeprefix("\ufeff").splitlines():
-        fence = fence_after(fence, line)
-        heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
+    for at, line, heading in _headings(text):
         if heading and heading[2].strip().rstrip("#").rstrip().lower() == "handoff":
-            found, level = [], len(heading[1])
-        elif heading and level and len(heading[1]) <= level:
-            level = 0
-        elif found is not None and level:
-            found.append(line)
-    return None if found is None else "\n".join(found) + "\n"
+            found, level = (at, at + len(line), len(text)), len(heading[1])
+        elif found and heading and level and len(heading[1]) <= level:
+            found, level = (found[0], found[1], at), 0
+    return found
+
+
+def _headings(text: str) -> Iterator[tuple[int, str, re.Match[str] | None]]:
+    """Each line with its position, and its match if it is a heading."""
+    at = len(text) - len(text.removeprefix("\ufeff"))
+    fence = ""
+    for line in text[at:].splitlines(keepends=True):
+        bare = line.rstrip("\r\n")
+        fence = fence_after(fence, bare)
+        is_markup = not fence and len(bare) <= MAX_MARKUP_LINE
+        yield at, line, _HEADING.match(bare) if is_markup else None
+        at += len(line)
 
 
 def fence_line(line: str) -> re.Match[str] | None:
@@ -277,14 +293,12 @@ def without_comments(text: str, gap: str = "") -> str:
 def _sections(text: str) -> dict[str, list[str]]:
     """The lines below each heading of the second level; those above the first have no name."""
     found: dict[str, list[str]] = {"": []}
-    name = fence = ""
-    for line in text.splitlines():
-        fence = fence_after(fence, line)
-        heading = None if fence or len(line) > MAX_MARKUP_LINE else _HEADING.match(line)
+    name = ""
+    for _, line, heading in _headings(text):
         if heading and len(heading[1]) == 2:
             name = heading[2].strip()
         elif not (heading and len(heading[1]) == 1):
-            found.setdefault(name, []).append(line)
+            found.setdefault(name, []).append(line.rstrip("\r\n"))
     return found
 
 

@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.kinds import NOT_STATED
 from passdown.core.redaction import redact
-from passdown.core.task_files import (
-    MAX_MARKUP_LINE,
-    fence_after,
-    handoff_section,
-    read_task_file,
-)
+from passdown.core.task_files import handoff_section, handoff_span, read_task_file
 from passdown.core.text import excerpt, visible
 from passdown.errors import InvalidInput
-from passdown.imports.note_blocks import lines_of, open_fence
+from passdown.imports.note_blocks import open_fence
 from passdown.imports.note_words import clean
 
 if TYPE_CHECKING:
@@ -120,7 +115,6 @@ def with_answer(plain: Plain, answer: Plain) -> Plain:
 
 _TITLE = "## Handoff"
 _REMARK = "<!-- Structured from the note above by passdown migrate. The note is as it was. -->"
-_HEADING = re.compile(r"(#{1,6})[ \t](.*)")
 _PLAIN_SCALAR = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ,()/._+-]*[A-Za-z0-9).])?")
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
 
@@ -159,20 +153,8 @@ def source_of(plain: Plain) -> Plain:
 
 def parts_of(text: str) -> SectionParts | None:
     """Split a file at its last handoff section; None if it has none."""
-    start = end = -1
-    level = 0
-    fence = ""
-    for line in lines_of(text):
-        fence = fence_after(fence, line.text)
-        is_short = len(line.text) <= MAX_MARKUP_LINE
-        heading = None if fence or not is_short else _HEADING.fullmatch(line.text)
-        if heading is None:
-            continue
-        if heading[2].strip().rstrip("#").rstrip().lower() == "handoff":
-            start, end, level = line.start, len(text), len(heading[1])
-        elif level and len(heading[1]) <= level:
-            end, level = line.start, 0
-    return SectionParts(text[:start], text[start:end], text[end:]) if start >= 0 else None
+    span = handoff_span(text)
+    return SectionParts(text[: span[0]], text[span[0] : span[2]], text[span[2] :]) if span else None
 
 
 def written_below(note: str, section: str) -> str:

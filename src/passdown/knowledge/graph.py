@@ -102,9 +102,10 @@ def add_knowledge(
     from passdown.core.names import key_problems
     from passdown.workspace.entries import REFUSED
 
-    nodes, edges, forget_nodes, forget_edges = knowledge_input(
-        nodes, edges, forget_nodes, forget_edges
-    )
+    nodes, edges = graph_values(_listed(nodes, "nodes"), _listed(edges, "edges"))
+    named = [forget_nodes] if isinstance(forget_nodes, str) else forget_nodes
+    forget_nodes = _listed(named, "forget_nodes")
+    forget_edges = _listed(forget_edges, "forget_edges")
     problems = [*reserved_problems(nodes, edges), *agent_problems(agent, "agent")]
     problems += id_problems(task, "task") if task else []
     problems += key_problems(key) if key else []
@@ -136,29 +137,6 @@ def _known_spelling(reader: Reader, name: str) -> str:
     if usual == name or has_lone_surrogate(name) or node_at(reader, name) is not None:
         return name
     return usual
-
-
-class KnowledgeInput(NamedTuple):
-    """Nodes and edges to add and to remove, as lists of values."""
-
-    nodes: list[Node]
-    edges: list[Edge]
-    forget_nodes: list[str]
-    forget_edges: list[Key]
-
-
-def knowledge_input(
-    nodes: Iterable[Node | JsonObject],
-    edges: Iterable[Edge | JsonObject],
-    forget_nodes: Sequence[str],
-    forget_edges: Sequence[Key],
-) -> KnowledgeInput:
-    """The arguments of `add_knowledge` as lists; raises InvalidInput for wrong types."""
-    values = graph_values(_listed(nodes, "nodes"), _listed(edges, "edges"))
-    forget_nodes = [forget_nodes] if isinstance(forget_nodes, str) else forget_nodes
-    return KnowledgeInput(
-        *values, _listed(forget_nodes, "forget_nodes"), _listed(forget_edges, "forget_edges")
-    )
 
 
 def _listed(values: Iterable[T], path: str) -> list[T]:
@@ -237,13 +215,11 @@ def _changes(reader: Reader, graph: Graph) -> tuple[Graph, list[Problem]]:
                 warnings.append(
                     replaced_warning(old, node, f"{known.task} version {known.position}")
                 )
-    edges = [edge for edge in graph.edges if edge not in _same_edges(reader, edge)]
+    edges: list[Edge] = []
+    for edge in graph.edges:
+        same = reader.edges(source=edge.source, relation=edge.relation, target=edge.target)
+        edges += [] if edge in graph_of((), same).edges else [edge]
     return Graph(tuple(nodes), tuple(edges)), warnings
-
-
-def _same_edges(reader: Reader, edge: Edge) -> list[Edge]:
-    found = reader.edges(source=edge.source, relation=edge.relation, target=edge.target)
-    return [*graph_of((), found).edges]
 
 
 def edges(
@@ -463,13 +439,10 @@ def node_at(reader: Reader, name: str) -> Node | None:
         if task is not None:
             summary = summary_line(task.details["title"])
             return Node(name, "task", summary or rest, (), {"status": task.status})
-    elif kind in ("agent", "file") and _has_edges(reader, name):
-        return Node(name, kind, summary_line(rest))
+    elif kind in ("agent", "file"):
+        is_known = reader.edges(source=name, limit=1) or reader.edges(target=name, limit=1)
+        return Node(name, kind, summary_line(rest)) if is_known else None
     return None
-
-
-def _has_edges(reader: Reader, name: str) -> bool:
-    return bool(reader.edges(source=name, limit=1) or reader.edges(target=name, limit=1))
 
 
 def reachable(
