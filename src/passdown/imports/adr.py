@@ -176,6 +176,13 @@ _NAMED = re.compile(
     r"\bADR[-_ #]*\d{1,8}\b|\b\d{8}-[a-z0-9-]{2,200}|\b\d{3,4}-[a-z0-9_-]{2,200}", re.IGNORECASE
 )
 _NUMBER = re.compile(r"^#?(\d{1,6})\b")
+_REFERENCE_FACTS = {
+    "supersedes": "supersedes",
+    "replaces": "supersedes",
+    "superseded-by": "superseded by",
+    "superseded_by": "superseded by",
+    "superseded by": "superseded by",
+}
 _LINKING = ("links", "link", "related", "see also", "references", "more information", "relations")
 
 
@@ -194,11 +201,24 @@ def read_status(page: Page, facts: dict[str, str]) -> AdrStatus:
     said = [word for word in map(_word, lines) if word]
     status = "superseded" if "superseded" in said else (said[-1] if said else "")
     known = status or ("proposed" if lines else "accepted")
-    newer: list[str] = []
-    older: list[str] = []
-    for line in [*lines, *_linking_lines(page), *_named_in(facts)]:
-        _take_references(line, newer, older)
-    return AdrStatus(known, " / ".join(lines)[:300], _once(newer), _once(older))
+    stated = [f"{words} {facts[name]}" for name, words in _REFERENCE_FACTS.items() if name in facts]
+    linking = [
+        _LEAD.sub("", line[: MAX_MARKUP_LINE * 2]).strip()
+        for section in page.sections
+        if section.name.strip().lower().startswith(_LINKING)
+        for line in section.lines
+    ]
+    newer, older = (
+        dict.fromkeys(
+            text.strip()
+            for line in (*lines, *linking, *stated)
+            if (match := pattern.match(line))
+            for text in references(match[1])
+            if text.strip()
+        )
+        for pattern in (_NEWER, _OLDER)
+    )
+    return AdrStatus(known, " / ".join(lines)[:300], tuple(newer), tuple(older))
 
 
 def _status_lines(page: Page, facts: dict[str, str]) -> list[str]:
@@ -224,32 +244,6 @@ def _word(line: str) -> str:
     return ""
 
 
-def _linking_lines(page: Page) -> list[str]:
-    found: list[str] = []
-    for section in page.sections:
-        if section.name.strip().lower().startswith(_LINKING):
-            found += [_LEAD.sub("", line[: MAX_MARKUP_LINE * 2]).strip() for line in section.lines]
-    return found
-
-
-def _named_in(facts: dict[str, str]) -> list[str]:
-    names = {
-        "supersedes": "supersedes",
-        "replaces": "supersedes",
-        "superseded-by": "superseded by",
-        "superseded_by": "superseded by",
-        "superseded by": "superseded by",
-    }
-    return [f"{words} {facts[name]}" for name, words in names.items() if name in facts]
-
-
-def _take_references(line: str, newer: list[str], older: list[str]) -> None:
-    for pattern, into in ((_NEWER, newer), (_OLDER, older)):
-        match = pattern.match(line)
-        if match:
-            into.extend(references(match[1]))
-
-
 def references(text: str) -> list[str]:
     """The ADRs that a text names: link targets, else names and numbers."""
     targets = [target for _, target in links_in(text) if "://" not in target]
@@ -260,10 +254,6 @@ def references(text: str) -> list[str]:
     named = _NAMED.findall(rest[:MAX_MARKUP_LINE])
     number = _NUMBER.match(rest.strip("[]() "))
     return named or ([number[1]] if number else [])
-
-
-def _once(texts: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
 
 
 _NUMBERED = re.compile(r"^(?:adr[-_ ]?)?\d{1,8}[-_. ]|^adr[-_ ]?\d{1,8}$", re.IGNORECASE)
@@ -338,6 +328,7 @@ def read_adr(name: str, text: str) -> Adr | NoAdr:
     if refused is not None:
         return refused
     rationale, too_long = _rationale(parts, facts)
+    stated, odd_date = _date(facts, stem)
     return Adr(
         name=name,
         title=_title(page) or stem or name,
@@ -346,12 +337,12 @@ def read_adr(name: str, text: str) -> Adr | NoAdr:
         rationale=rationale,
         alternatives=tuple(parts.options()),
         tags=_tags(page, facts),
-        date=_date(facts, stem),
+        date=stated,
         supersedes=status.supersedes,
         superseded_by=status.superseded_by,
         digest=_digest(page, facts),
         left_out=(*too_long, *parts.left_out()),
-        odd_date=_odd_date(facts),
+        odd_date=odd_date,
     )
 
 
@@ -371,26 +362,6 @@ def _rejection(name: str, title: str, status: AdrStatus, parts: AdrParts) -> NoA
         expected = "a section named Decision or Decision Outcome, or a status"
         return NoAdr(Problem(name, "no_adr", "holds no decision", expected), is_meant)
     return None
-
-
-def looks_like_adr(name: str, text: str) -> bool:
-    """Whether a file can be read as an ADR: it has a decision or a status."""
-    return isinstance(read_adr(name, text), Adr)
-
-
-def is_named_adr(name: str, page: Page) -> bool:
-    """Whether a file is named like an ADR: by a number (not a date) or by the word."""
-    stem = name.rpartition("/")[2].rpartition(".")[0]
-    is_numbered = _NUMBERED.match(stem) is not None and _ISO_DATE.match(stem) is None
-    title = page.title.strip()[:MAX_MARKUP_LINE]
-    is_titled = any(pattern.match(title) for pattern in (_TITLE_ADR, _TITLE_WORDS))
-    return is_numbered or is_titled or stem.lower().startswith("adr")
-
-
-def is_built_adr(page: Page) -> bool:
-    """Whether a page has an ADR's sections: a decision, and context or consequences."""
-    parts = AdrParts(page)
-    return bool(parts.decision and (parts.context or parts.consequences))
 
 
 def _title(page: Page) -> str:
@@ -427,18 +398,14 @@ def _tags(page: Page, facts: dict[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
-def _date(facts: dict[str, str], stem: str) -> str:
-    """The ADR's date as YYYY-MM-DD, if it states a real one."""
-    match = _ISO_DATE.search(facts.get("date", "")) or _NAME_DATE.match(stem)
+def _date(facts: dict[str, str], stem: str = "") -> tuple[str, str]:
+    """The ADR's date as YYYY-MM-DD if it states a real one, and what is only written like one."""
+    stated = _ISO_DATE.search(facts.get("date", ""))
+    match = stated or _NAME_DATE.match(stem)
     try:
-        return date(*map(int, match.groups())).isoformat() if match else ""
+        return (date(*map(int, match.groups())).isoformat() if match else "", "")
     except ValueError:
-        return ""
-
-
-def _odd_date(facts: dict[str, str]) -> str:
-    match = _ISO_DATE.search(facts.get("date", ""))
-    return match[0] if match and not _date(facts, "") else ""
+        return "", stated[0] if stated else ""
 
 
 def _digest(page: Page, facts: dict[str, str]) -> str:
@@ -461,7 +428,7 @@ def _rationale(parts: AdrParts, facts: dict[str, str]) -> tuple[str, list[str]]:
         ("Context", parts.context),
         ("Consequences", parts.consequences),
         ("Decided by", people),
-        ("Date", "" if _date(facts, "") else facts.get("date", "")),
+        ("Date", "" if _date(facts)[0] else facts.get("date", "")),
     )
     found: list[str] = []
     too_long: list[str] = []
@@ -550,29 +517,31 @@ _NOTES_HEADING = re.compile(
 def format_of_page(name: str, text: str) -> str:
     """`adr` or `notes`; empty if a page is neither, or could be both.
 
-    Notes have decisions and a status too: an ADR is named like one, or has its sections. A page
-    that is named handoff, or has a section of that name, is a note.
+    Notes have decisions and a status too: an ADR is named like one, by a number that is no date or
+    by the word, or has its sections. A page that is named handoff, or has a section of that name,
+    is a note.
     """
     page = read_page(text)
     headings = [section.name.strip().lower()[:200] for section in page.sections]
-    stem = name.rpartition("/")[2].lower()
-    if _HANDOFF.match(stem) or any(_HANDOFF.fullmatch(each) for each in headings):
+    file = name.rpartition("/")[2]
+    stem = file.rpartition(".")[0]
+    if _HANDOFF.match(file.lower()) or any(_HANDOFF.fullmatch(each) for each in headings):
         return "notes"
-    if not looks_like_adr(name, text):
-        return "notes" if _is_notes(name, text) else ""
-    signs = is_named_adr(name, page) + is_built_adr(page)
+    hits = sum(bool(_NOTES_HEADING.search(each)) for each in (page.title.lower()[:200], *headings))
+    notes = "notes" if hits >= (1 if _NOTES_NAME.search(file.lower()) else 2) else ""
+    if not isinstance(read_adr(name, text), Adr):
+        return notes
+    title = page.title.strip()[:MAX_MARKUP_LINE]
+    is_named = (
+        (_NUMBERED.match(stem) is not None and _ISO_DATE.match(stem) is None)
+        or any(pattern.match(title) for pattern in (_TITLE_ADR, _TITLE_WORDS))
+        or stem.lower().startswith("adr")
+    )
+    parts = AdrParts(page)
+    signs = is_named + bool(parts.decision and (parts.context or parts.consequences))
     if any(_GOES_ON.match(each) for each in headings):
         return {0: "notes", 2: "adr"}.get(signs, "")
-    return "adr" if signs else "notes" if _is_notes(name, text) else ""
-
-
-def _is_notes(name: str, text: str) -> bool:
-    """Whether a page is a note for the next agent, by its name and its headings."""
-    page = read_page(text)
-    headings = [page.title, *(section.name for section in page.sections)]
-    hits = sum(bool(_NOTES_HEADING.search(each.lower()[:200])) for each in headings)
-    is_named = bool(_NOTES_NAME.search(name.rpartition("/")[2].lower()))
-    return hits >= (1 if is_named else 2)
+    return "adr" if signs else notes
 
 
 # --- recording

@@ -7,14 +7,13 @@ from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from passdown.core.parsing import load_json, load_yaml
-from passdown.core.task_files import MAX_MARKUP_LINE, without_comments
+from passdown.core.task_files import MAX_MARKUP_LINE, fence_after, without_comments
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem
 
 _MAX_FRONT_LINES = 200
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _UNDERLINE = re.compile(r"^ {0,3}(=+|-+)[ \t]*$")
 _FACT = re.compile(
     r"^[ \t]*(?:[-*+|][ \t]*)?\**_*([A-Za-z][A-Za-z /-]{0,40}?)\**_*[ \t]*[:|]\**(.*)$"
@@ -99,38 +98,24 @@ def _sections(lines: list[str]) -> list[Section]:
     found: list[tuple[int, str, list[str]]] = [(0, "", [])]
     fence = ""
     for line in lines:
-        fence, was = _fence_after(fence, line), fence
-        heading = _heading(line) if not fence and not was else None
+        fence, was = fence_after(fence, line), fence
+        is_markup = not fence and not was and len(line) <= MAX_MARKUP_LINE
+        heading = _HEADING.match(line) if is_markup and "#" in line[:10] else None
         if heading:
             found.append((len(heading[1]), heading[2].strip(), []))
-        elif not fence and not was and _is_underline(line, found[-1][2]):
-            level = 1 if "=" in line else 2
-            found.append((level, found[-1][2].pop().strip(), []))
+        elif is_markup and _is_underline(line, found[-1][2]):
+            found.append((1 if "=" in line else 2, found[-1][2].pop().strip(), []))
         else:
             found[-1][2].append(line)
     return [Section(level, name, tuple(text)) for level, name, text in found]
 
 
-def _heading(line: str) -> re.Match[str] | None:
-    return _HEADING.match(line) if len(line) <= MAX_MARKUP_LINE and "#" in line[:10] else None
-
-
 def _is_underline(line: str, above: list[str]) -> bool:
     """Whether a line underlines the line above it as a heading."""
-    if len(line) > MAX_MARKUP_LINE or not _UNDERLINE.match(line) or not above:
+    if not _UNDERLINE.match(line) or not above or _ITEM.match(above[-1][: MAX_MARKUP_LINE + 1]):
         return False
     is_alone = len(above) == 1 or not above[-2].strip()
-    text = above[-1].strip()
-    return bool(text) and is_alone and len(text) <= MAX_MARKUP_LINE and not _ITEM.match(above[-1])
-
-
-def _fence_after(fence: str, line: str) -> str:
-    match = _FENCE.match(line) if len(line) <= MAX_MARKUP_LINE else None
-    if match is None:
-        return fence
-    if not fence:
-        return match[1]
-    return "" if match[1][0] == fence[0] and len(match[1]) >= len(fence) else fence
+    return is_alone and 0 < len(above[-1].strip()) <= MAX_MARKUP_LINE
 
 
 def fact_of(line: str) -> tuple[str, str] | None:
@@ -181,23 +166,20 @@ def read_lines(data: bytes) -> JsonLines:
     """
     found = JsonLines([], [])
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if line.strip():
-            _parse_json_line(number, line, found)
+        if not line.strip():
+            continue
+        try:
+            value = load_json(line, max_bytes=MAX_LINE_BYTES, max_depth=_MAX_DEPTH)
+        except InvalidInput as error:
+            found.problems.append(error.problems[0]._replace(path=f"line {number}"))
+            continue
+        if isinstance(value, dict):
+            found.objects.append((number, cast("dict[str, Any]", value)))
+        else:
+            given = f"{type(value).__name__} given"
+            problem = Problem(f"line {number}", "wrong_type", given, "a JSON object")
+            found.problems.append(problem)
     return found
-
-
-def _parse_json_line(number: int, line: bytes, found: JsonLines) -> None:
-    where = f"line {number}"
-    try:
-        value = load_json(line, max_bytes=MAX_LINE_BYTES, max_depth=_MAX_DEPTH)
-    except InvalidInput as error:
-        found.problems.append(error.problems[0]._replace(path=where))
-        return
-    if isinstance(value, dict):
-        found.objects.append((number, cast("dict[str, Any]", value)))
-    else:
-        given = type(value).__name__
-        found.problems.append(Problem(where, "wrong_type", f"{given} given", "a JSON object"))
 
 
 def text_of(entry: dict[str, Any], name: str) -> str:
