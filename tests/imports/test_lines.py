@@ -33,18 +33,18 @@ def test_an_issue_becomes_what_a_task_says() -> None:
     found = {each.id: each for each in read_beads(lines(issues())).issues}
     done, going = found["bd-1.1"], found["bd-a3f8"]
     assert done.criteria == ("logs in", "logs out")
-    assert done.standing.phase == "completed"
-    assert done.standing.summary == (
+    assert done.phase == "completed"
+    assert done.summary == (
         "Status in beads: closed since 2025-11-07.\n\nDone in 3 commits\n\nThe clock is UTC."
     )
     assert done.relations == (("relates_to", "bd-1", "parent-child"),)
     assert going.depends_on == ("bd-1.1",)
     assert going.relations == (("discovered_in", "bd-1.1", "discovered-from"),)
-    assert going.standing.assignee == "kim"
+    assert going.assignee == "kim"
     for words in ("Design:\nOne table.", "Comment by ada:\nMind the index.", "priority 2"):
         assert words in going.description
     assert "labels web" in found["bd-1"].description
-    assert found["bd-b"].standing.assignee == ""
+    assert found["bd-b"].assignee == ""
     assert "Ada N <a@example.org>" in found["bd-b"].description
     assert found["bd-gone"].is_tombstone
 

@@ -50,17 +50,10 @@ _FACTS = (
 )
 
 
-class IssueState(NamedTuple):
-    """An issue's status; `summary` describes it, `phase` is empty if it isn't clear."""
-
-    status: str
-    phase: str
-    summary: str
-    assignee: str
-
-
 class Issue(NamedTuple):
-    """One issue as a task. `relations` are (relation, other issue, what beads calls it)."""
+    """One issue as a task. `relations` are (relation, other issue, what beads calls it); `summary`
+    describes the status, and `phase` is empty if it isn't clear.
+    """
 
     line: int
     id: str
@@ -70,7 +63,10 @@ class Issue(NamedTuple):
     depends_on: tuple[str, ...]
     minutes: int | None
     relations: tuple[tuple[str, str, str], ...]
-    standing: IssueState
+    status: str
+    phase: str
+    summary: str
+    assignee: str
     is_tombstone: bool
 
 
@@ -135,15 +131,19 @@ def _issue(number: int, entry: dict[str, Any], problems: list[Problem]) -> Issue
     if is_blank(title) and not is_tombstone:
         faults.append(not_text(where, "title", entry.get("title")))
     description = _description(entry)
-    standing = _issue_state(entry)
-    for name, text in (("title", title), ("description", description)):
+    status = text_of(entry, "status") or "open"
+    closed_at = text_of(entry, "closed_at")[:10]
+    head = f"Status in beads: {status}" + (f" since {closed_at}" if closed_at else "") + "."
+    said = (head, text_of(entry, "close_reason"), text_of(entry, "notes"))
+    summary = "\n\n".join(part for part in said if part)
+    for name, text in (("title", title), ("description", description), ("notes", summary)):
         faults += text_problems(text, f"{where}: {name}", required=False)
-    faults += text_problems(standing.summary, f"{where}: notes", required=False)
     if faults:
         problems += faults
         return None
     depends_on, relations = _links(where, id, entry, problems)
-    minutes = entry.get("estimated_minutes")
+    minutes, assignee = entry.get("estimated_minutes"), text_of(entry, "assignee")
+    is_held = status != "closed" and not agent_problems(assignee, "assignee")
     return Issue(
         line=number,
         id=id,
@@ -153,26 +153,22 @@ def _issue(number: int, entry: dict[str, Any], problems: list[Problem]) -> Issue
         depends_on=depends_on,
         minutes=minutes if type(minutes) is int and 0 < minutes < 10**6 else None,
         relations=relations,
-        standing=standing,
+        status=status,
+        phase=_PHASES.get(status, ""),
+        summary=summary,
+        assignee=assignee if is_held else "",
         is_tombstone=is_tombstone,
     )
 
 
 def _description(entry: dict[str, Any]) -> str:
-    parts = [text_of(entry, "description")]
+    """Description, design and comments, and a line of facts that a task has no field for."""
     design = text_of(entry, "design")
-    parts += [f"Design:\n{design}"] if design else []
+    parts = [text_of(entry, "description"), f"Design:\n{design}" if design else ""]
     for comment in objects_of(entry, "comments"):
-        text, author = text_of(comment, "text"), text_of(comment, "author")
-        if text:
-            at = text_of(comment, "created_at")[:10]
-            by = " ".join(part for part in ("Comment by", author or "somebody", at) if part)
-            parts.append(f"{by}:\n{text}")
-    return "\n\n".join(part for part in [*parts, _facts(entry)] if part)
-
-
-def _facts(entry: dict[str, Any]) -> str:
-    """Facts that a task has no field for, in one line."""
+        author, at = text_of(comment, "author") or "somebody", text_of(comment, "created_at")[:10]
+        if text := text_of(comment, "text"):
+            parts.append(f"{' '.join(p for p in ('Comment by', author, at) if p)}:\n{text}")
     facts: list[str] = []
     for name, word in _FACTS:
         value = entry.get(name)
@@ -181,7 +177,8 @@ def _facts(entry: dict[str, Any]) -> str:
             facts.append(f"{word} {text[:10] if name.endswith('_at') else text}")
     labels = texts_of(entry, "labels")
     facts += [f"labels {', '.join(labels)}"] if labels else []
-    return f"In beads: {'; '.join(facts)}." if facts else ""
+    parts += [f"In beads: {'; '.join(facts)}."] if facts else []
+    return "\n\n".join(part for part in parts if part)
 
 
 def _criteria(text: str) -> list[str]:
@@ -191,21 +188,6 @@ def _criteria(text: str) -> list[str]:
     if lines and all(items):
         return [item[1] for item in items if item]
     return [text] if text else []
-
-
-def _issue_state(entry: dict[str, Any]) -> IssueState:
-    status = text_of(entry, "status") or "open"
-    reason, notes = text_of(entry, "close_reason"), text_of(entry, "notes")
-    closed_at = text_of(entry, "closed_at")[:10]
-    head = f"Status in beads: {status}" + (f" since {closed_at}" if closed_at else "") + "."
-    assignee = text_of(entry, "assignee")
-    is_agent = bool(assignee) and not agent_problems(assignee, "assignee")
-    return IssueState(
-        status=status,
-        phase=_PHASES.get(status, ""),
-        summary="\n\n".join(part for part in (head, reason, notes) if part),
-        assignee=assignee if is_agent and status != "closed" else "",
-    )
 
 
 def _links(
@@ -322,7 +304,7 @@ class _IssueImport:
         missing = self._missing_dependencies(named)
         key = earlier.key(_TASK, state)
         if earlier.version == 0:
-            phase = "implementing" if issue.standing.status == "in_progress" else "planning"
+            phase = "implementing" if issue.status == "in_progress" else "planning"
             given = {**fields, "task": issue.id, "agent": self._job.agent, "phase": phase}
             receipt = create_task(self._job.context, key=key, **given)
             result = "unchanged" if receipt.is_replay else "added"
@@ -364,9 +346,9 @@ class _IssueImport:
 
     def _state(self) -> str:
         """The issue's status as a state; empty for one that is open and says no more."""
-        status, _, summary, assignee = self.issue.standing
-        is_plain = status == "open" and "\n" not in summary and not assignee
-        return "" if is_plain else short_hash(status, summary, assignee)
+        issue = self.issue
+        is_plain = issue.status == "open" and "\n" not in issue.summary and not issue.assignee
+        return "" if is_plain else short_hash(issue.status, issue.summary, issue.assignee)
 
     def _last_state(self) -> str:
         """The state that was last imported; empty if the issue was deleted since."""
@@ -379,16 +361,15 @@ class _IssueImport:
         state, before = self._state() or "open", self._last_state()
         if before == state:
             return EntryResult("unchanged", issue.id)
-        status, phase, summary, assignee = issue.standing
         given: dict[str, Any] = {
             "task": issue.id,
             "from_agent": agent,
-            "to_agent": assignee if assignee != agent else "",
+            "to_agent": issue.assignee if issue.assignee != agent else "",
             "outcome": "completed",
-            "phase": phase,
-            "summary": summary,
+            "phase": issue.phase,
+            "summary": issue.summary,
         }
-        if status == "blocked":
+        if issue.status == "blocked":
             blocker = {"blocker": "beads has it as blocked", "blocking_tasks": [issue.id]}
             given |= {"outcome": "blocked", "blockers": [blocker]}
         key = self._earlier.key(_STATE, state)

@@ -304,7 +304,6 @@ _SETTLED = re.compile(
     r"mitigated|accepted)\b.*",
     re.IGNORECASE,
 )
-_TICKED = re.compile(r"[\u2705\u2714\u2713\u2611]")
 _RESOLVED = re.compile(r"resolved\b", re.IGNORECASE)
 _FIGURES = re.compile(
     r"(?:metric|value|score|attribute|field|result|criterion|weight|parameter|total)s?|.*\brpn",
