@@ -53,14 +53,14 @@ def tree(root: Path) -> dict[str, tuple[str, bytes | str]]:
 def install(root: Path, hosts: Collection[str] = ALL) -> int:
     """Set hosts up; gives the number of files that this changed."""
     memory = read_setup_state(str(root))
-    found = plan_setup(str(root), memory.files, add_hosts=hosts, drop=())
+    found = plan_setup(str(root), memory, add_hosts=hosts, drop=())
     apply_plan(str(root), found, memory)
     return len(found.changes)
 
 
 def remove(root: Path, hosts: Collection[str] = ALL) -> None:
     memory = read_setup_state(str(root))
-    apply_plan(str(root), plan_setup(str(root), memory.files, add_hosts=(), drop=hosts), memory)
+    apply_plan(str(root), plan_setup(str(root), memory, add_hosts=(), drop=hosts), memory)
 
 
 def odd_project(root: Path, seed: int) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import random
 import re
+import shlex
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +21,6 @@ from tests.interfaces.hosting import Host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.interfaces.running import Run
 
@@ -58,6 +60,59 @@ def test_hosts_are_set_up_for_the_store_that_is_named(project: Path, cli: Run) -
         refused = cli("init", str(folder), "--host", "claude", option, "--store", store, code=2)
         assert "--store makes a workspace" in refused.err
     assert "--repoint goes with" in cli("init", "--host", "claude", "--repoint", code=2).err
+
+
+def test_a_command_that_hosts_will_not_find_is_warned_about(
+    project: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual environment's folder is on the PATH of one shell, not on that of a host."""
+    inside = Path(sys.prefix) / "bin"
+    assert (inside / "passdown").exists()
+    monkeypatch.setenv("PATH", str(inside))
+    said = cli("init", "--host", "claude").out
+    assert "isn't on the PATH that hosts get" in said
+    assert "passdown init --host claude --absolute" in said
+    usual = project / "bin"
+    usual.mkdir()
+    (usual / "passdown").symlink_to(inside / "passdown")
+    monkeypatch.setenv("PATH", str(usual))
+    assert "PATH" not in cli("init", "--host", "codex").out
+
+
+@pytest.mark.parametrize("folder", ["bin", "with a space"])
+def test_hosts_can_be_given_the_absolute_command(
+    project: Path, cli: Run, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = project.parent / folder / "passdown"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    before = tree(project)
+    said = cli("init", "--host", ALL, "--absolute").out
+    assert "PATH" not in said
+    settings = json.loads((project / ".claude/settings.json").read_text("utf-8"))
+    (group,) = settings["hooks"]["Stop"]
+    assert shlex.split(group["hooks"][0]["command"]) == [str(program), "hook", "claude", "stop"]
+    assert json.loads((project / ".mcp.json").read_text("utf-8"))["mcpServers"]["passdown"] == {
+        "command": str(program),
+        "args": ["mcp"],
+    }
+    for file in (".codex/config.toml", ".opencode/plugins/passdown.js", "opencode.json"):
+        assert json.dumps(str(program)) in (project / file).read_text("utf-8")
+    written = tree(project)
+    assert cli("init", "--check").out == "everything is up to date\n"
+    cli("init", "--host", ALL)
+    assert tree(project) == written, "what was chosen stays"
+    cli("init", "--remove")
+    assert tree(project) == before
+    cli("init", "--host", ALL)
+    cli("init", "--host", ALL, "--absolute")
+    assert tree(project) == written, "the usual command is replaced"
+    (project / ".passdown/hosts.json").unlink()
+    cli("init", "--remove")
+    assert tree(project) == before, "known without being remembered"
 
 
 @pytest.mark.promise("H-1")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from passdown.errors import InvalidInput, StoreUnavailable
 from passdown.hosts import setup as applying
 from passdown.hosts.definitions import HOSTS
-from passdown.hosts.setup import plan_setup
+from passdown.hosts.setup import SetupState, plan_setup
 from passdown.hosts.text_edits import (
     MARKDOWN_MARKS,
     EditedText,
@@ -327,7 +327,7 @@ def test_one_host_can_go_while_the_others_stay(tmp_path: Path) -> None:
     remove(tmp_path, ["codex"])
     assert not (tmp_path / ".codex").exists()
     assert "passdown:begin" in (tmp_path / "AGENTS.md").read_text("utf-8")
-    assert plan_setup(str(tmp_path), {}, add_hosts=["claude"], drop=()).changes == ()
+    assert plan_setup(str(tmp_path), SetupState(), add_hosts=["claude"], drop=()).changes == ()
     remove(tmp_path)
     assert tree(tmp_path) == {}
 

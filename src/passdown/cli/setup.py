@@ -39,6 +39,7 @@ AUTO = "auto"
         "check": "compare the hosts' files with what they should be; 1 if one differs",
         "remove": "restore the hosts' files as they were; records stay",
         "is_preview": "show what would change; write nothing",
+        "absolute": "with --host: hosts run passdown by its absolute path, whatever their PATH is",
         "store": "URL: a database that keeps the records",
         "repoint": "with --store: leave the records that the folder has in another store there",
     },
@@ -51,6 +52,7 @@ def init(
     check: bool = False,
     remove: bool = False,
     is_preview: bool = False,
+    absolute: bool = False,
     store: str = "",
     repoint: bool = False,
 ) -> int:
@@ -59,10 +61,12 @@ def init(
         raise UsageError("--repoint goes with --store")
     if store and (check or remove or is_preview):
         raise UsageError("--store makes a workspace; --check, --remove and --print make none")
+    if absolute and (remove or not hosts):
+        raise UsageError("--absolute is about the hosts that --host names")
     if hosts or check or remove or is_preview:
         made = {"store": store, "repoint": repoint}
         mode = {"check": check, "remove": remove, "is_preview": is_preview}
-        return _set_up_hosts(session, folder, hosts, made, **mode)
+        return _set_up_hosts(session, folder, hosts, made, **mode, absolute=absolute)
     _make_workspace(session, folder, store, repoint=repoint)
     return 0
 
@@ -106,16 +110,19 @@ def _set_up_hosts(
     check: bool,
     remove: bool,
     is_preview: bool,
+    absolute: bool,
 ) -> int:
-    from passdown.hosts.setup import apply_plan, plan_setup, read_setup_state
+    from passdown.hosts.setup import apply_plan, host_program, plan_setup, read_setup_state
 
     root = os.path.abspath(folder)
     if not os.path.isdir(root):
         raise UsageError(f"{folder} is not a folder")
     state = read_setup_state(root)
+    if absolute:
+        state = state._replace(program=host_program(absolute=True))
     named = _chosen_hosts(hosts, root, remove=remove)
     chosen = {"add_hosts": (), "drop": named} if remove else {"add_hosts": named, "drop": ()}
-    found = plan_setup(root, state.files, **chosen)
+    found = plan_setup(root, state, **chosen)
     is_written = not (is_preview or check)
     if is_written:
         if not remove:
@@ -140,12 +147,23 @@ def _set_up_hosts(
         if not found.changes:
             nothing = "no host setup found; nothing to remove"
             line(nothing if remove else "everything is up to date")
-        elif is_written and not remove:
-            for name in named:
-                line(f"{HOSTS[name].title} {HOSTS[name].note}")
+        if is_written and not remove:
+            _print_next_steps(named if found.changes else [], state.program)
 
     session.show(document, print_text)
     return int(check and bool(found.changes))
+
+
+def _print_next_steps(hosts: Sequence[str], program: str) -> None:
+    """Say what is left for the user to do."""
+    from passdown.hosts.setup import host_program
+
+    for name in hosts:
+        line(f"{HOSTS[name].title} {HOSTS[name].note}")
+    if not program and not host_program(absolute=False):
+        line("hosts run passdown, which isn't on the PATH that hosts get; install it with pipx or")
+        line("uv tool install, or let them run it by its absolute path:")
+        line(f"passdown init --host {','.join(hosts) or AUTO} --absolute", 2)
 
 
 def _chosen_hosts(hosts: Sequence[str], root: str, *, remove: bool) -> list[str]:

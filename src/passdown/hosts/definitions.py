@@ -60,9 +60,17 @@ class Host(NamedTuple):
     programs: tuple[str, ...]
     note: str
 
-    def command(self, event: str) -> str:
+    def command(self, event: str, program: str = COMMAND) -> str:
         """What the host runs at one of our events."""
-        return f"{COMMAND} hook {self.name} {event}"
+        import shlex
+
+        return f"{shlex.quote(program)} hook {self.name} {event}"
+
+    def server_for(self, program: str) -> dict[str, Any]:
+        """How the host starts the MCP server with a program."""
+        command = self.server["command"]
+        is_list = isinstance(command, list)
+        return {**self.server, "command": [program, *command[1:]] if is_list else program}
 
 
 _LIFE = {

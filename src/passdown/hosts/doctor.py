@@ -75,7 +75,7 @@ def _hosts(
     if not wired:
         return found
     try:
-        changes = plan_setup(root, read_setup_state(root).files, add_hosts=(), drop=()).changes
+        changes = plan_setup(root, read_setup_state(root), add_hosts=(), drop=()).changes
     except InvalidInput as error:
         findings += [problem._replace(level="warning") for problem in error.problems]
         return found

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.hosts.definitions import CLAUDE, CODEX, CURSOR, SERVER, TIMEOUTS_S, Host
+from passdown.hosts.definitions import CLAUDE, CODEX, COMMAND, CURSOR, SERVER, TIMEOUTS_S, Host
 from passdown.hosts.text_edits import (
     MARKDOWN_MARKS,
     TOML_MARKS,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from passdown.core.types import JsonObject
-    from passdown.hosts.text_edits import EditedText, Marks
+    from passdown.hosts.text_edits import EditedText
 
 
 PLUGIN_MARK = "// passdown:begin"
@@ -56,6 +57,8 @@ HOOK, JSON_SERVER, TOML_SERVER, INSTRUCTIONS, PLUGIN_FILE = (
     "plugin",
 )
 _JSON = (HOOK, JSON_SERVER)
+_MARKS = {INSTRUCTIONS: MARKDOWN_MARKS, TOML_SERVER: TOML_MARKS}
+_SPAWN = re.compile(r'spawn\(("[^"\n]*")')
 
 
 class EntryConflict(ValueError):
@@ -63,43 +66,57 @@ class EntryConflict(ValueError):
 
 
 class HostEntry(NamedTuple):
-    """One piece for one host in one file; `event` is set for hooks."""
+    """One piece for one host in one file; `event` is set for hooks.
+
+    `program` is what the host runs; empty accepts any passdown that is there, and writes COMMAND.
+    """
 
     kind: str
     host: Host
     event: str = ""
+    program: str = ""
+
+    def accepts(self, program: str) -> bool:
+        """Whether a piece of ours may run this program."""
+        return bool(program) and self.program in ("", program)
 
 
 def has_entry(text: str, entry: HostEntry) -> bool:
-    """Whether a text has the entry; any server of that name counts."""
+    """Whether a text has the entry; any server of that name counts, if it isn't ours."""
     if entry.kind == HOOK:
-        node = find_node(text, _event_path(entry))
-        command = entry.host.command(entry.event)
-        return any(each == command for _, each in hook_commands(node))
+        commands = hook_commands(find_node(text, _event_path(entry)))
+        return any(entry.accepts(_hook_program(each, entry)) for _, each in commands)
     if entry.kind == JSON_SERVER:
-        return find_node(text, (*entry.host.server_at, SERVER)) is not None
+        node = find_node(text, (*entry.host.server_at, SERVER))
+        program = _server_program(node.value, entry.host) if node else ""
+        return node is not None and (not program or entry.accepts(program))
     if entry.kind == PLUGIN_FILE:
         if text and not text.startswith(PLUGIN_MARK):
             raise EntryConflict("another plugin has this name")
-        return text == template("opencode_plugin.js")
-    marks, body = _region(entry)
-    region = find_region(text, marks)
-    if region is not None:
-        return region_body(text, region, marks) == body
-    return entry.kind == TOML_SERVER and _has_server(text, entry.host)
+        found = _SPAWN.search(text)
+        program = str(json.loads(found[1])) if found else ""
+        return entry.accepts(program) and text == _plugin(program)
+    region = find_region(text, _MARKS[entry.kind])
+    if region is None:
+        return entry.kind == TOML_SERVER and _toml_server(text, entry.host) is not None
+    body = region_body(text, region, _MARKS[entry.kind])
+    if entry.kind == INSTRUCTIONS:
+        return body == _body(entry)
+    return entry.accepts(_server_program(_toml_server(body, entry.host), entry.host))
 
 
 def add_entry(draft: EditedText, entry: HostEntry) -> None:
     """Put the piece into a text that hasn't got it."""
+    program = entry.program or COMMAND
     if entry.kind == HOOK:
-        put_element(draft, _event_path(entry), hook_entry(entry.host, entry.event))
+        put_element(draft, _event_path(entry), hook_entry(entry.host, entry.event, program))
     elif entry.kind == JSON_SERVER:
-        put_member(draft, entry.host.server_at, SERVER, entry.host.server)
+        put_member(draft, entry.host.server_at, SERVER, entry.host.server_for(program))
     elif entry.kind == PLUGIN_FILE:
-        draft.insert(len(draft.text), template("opencode_plugin.js"))
+        draft.insert(len(draft.text), _plugin(program))
     else:
-        put_region(draft, *_region(entry))
-        if entry.kind == TOML_SERVER and not _has_server(draft.text, entry.host):
+        put_region(draft, _MARKS[entry.kind], _body(entry))
+        if entry.kind == TOML_SERVER and _toml_server(draft.text, entry.host) is None:
             raise EntryConflict("a table can't be added at the end of this file")
 
 
@@ -110,12 +127,45 @@ def remove_entry(text: str, entry: HostEntry) -> str:
     if entry.kind == JSON_SERVER:
         path = (*entry.host.server_at, SERVER)
         node = find_node(text, path)
-        is_ours = node is not None and node.value == entry.host.server
+        is_ours = node is not None and _server_program(node.value, entry.host)
         return drop_node(text, path) if is_ours else text
     if entry.kind == PLUGIN_FILE:
         return "" if text.startswith(PLUGIN_MARK) else text
-    region = find_region(text, _region(entry)[0])
+    region = find_region(text, _MARKS[entry.kind])
     return text if region is None else drop_region(text, region)
+
+
+def _own_program(program: object) -> str:
+    """A program, if it is passdown at some path; else empty."""
+    name = re.split(r"[/\\]", str(program))[-1]
+    return str(program) if name.removesuffix(".exe") == COMMAND else ""
+
+
+def _hook_program(command: str, entry: HostEntry) -> str:
+    """The program of a hook of ours; empty for another command."""
+    import shlex
+
+    start = command.removesuffix(f" hook {entry.host.name} {entry.event}")
+    try:
+        words = shlex.split(start) if start != command else []
+    except ValueError:
+        return ""
+    return _own_program(words[0]) if len(words) == 1 else ""
+
+
+def _server_program(server: object, host: Host) -> str:
+    """The program of a server of ours; empty for another one."""
+    given = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
+    command = given.get("command")
+    first = cast("list[object]", command)[:1] if isinstance(command, list) else [command]
+    program = _own_program(*first or [""])
+    return program if server == host.server_for(program) else ""
+
+
+def _plugin(program: str) -> str:
+    """The opencode plugin, whole."""
+    text = template("opencode_plugin.js")
+    return text.replace(f'spawn("{COMMAND}"', f"spawn({json.dumps(program)}")
 
 
 def empty_text(entry: HostEntry) -> str:
@@ -144,19 +194,23 @@ def _event_path(entry: HostEntry) -> tuple[str, str]:
     return ("hooks", entry.host.events[entry.event])
 
 
-def hook_entry(host: Host, event: str) -> dict[str, Any]:
+def hook_entry(host: Host, event: str, program: str = COMMAND) -> dict[str, Any]:
     """What a host's file holds at one of our events."""
-    handler = {"command": host.command(event), "timeout": TIMEOUTS_S[event] * host.per_second}
+    handler = {
+        "command": host.command(event, program),
+        "timeout": TIMEOUTS_S[event] * host.per_second,
+    }
     if host.form == "flat":
         return handler
     return {"hooks": [{"type": "command", **handler}]}
 
 
 def _without_hook(text: str, entry: HostEntry) -> str:
-    path, command = _event_path(entry), entry.host.command(entry.event)
+    path = _event_path(entry)
     while True:
         node = find_node(text, path)
-        ours = next((way for way, each in hook_commands(node) if each == command), None)
+        found = hook_commands(node)
+        ours = next((way for way, each in found if _hook_program(each, entry)), None)
         if node is None or ours is None:
             return text
         # A group goes as a whole where it holds no other handler.
@@ -165,18 +219,19 @@ def _without_hook(text: str, entry: HostEntry) -> str:
         text = drop_node(text, (*path, *(ours[:1] if is_alone else ours)))
 
 
-def _region(entry: HostEntry) -> tuple[Marks, str]:
-    """The marks around the entry in a TOML or Markdown file, and the text between them."""
+def _body(entry: HostEntry) -> str:
+    """What is between the marks in a Markdown or TOML file."""
     if entry.kind == INSTRUCTIONS:
-        return MARKDOWN_MARKS, template("instructions.md").rstrip("\n")
+        return template("instructions.md").rstrip("\n")
     # Strings and lists of them are the same in JSON and TOML.
-    lines = [f"{name} = {json.dumps(value)}" for name, value in entry.host.server.items()]
-    return TOML_MARKS, "\n".join([f"[{entry.host.server_at[0]}.{SERVER}]", *lines])
+    server = entry.host.server_for(entry.program or COMMAND)
+    lines = [f"{name} = {json.dumps(value)}" for name, value in server.items()]
+    return "\n".join([f"[{entry.host.server_at[0]}.{SERVER}]", *lines])
 
 
-def _has_server(text: str, host: Host) -> bool:
-    servers = _toml(text).get(host.server_at[0], {})
-    return isinstance(servers, dict) and SERVER in servers
+def _toml_server(text: str, host: Host) -> object:
+    servers: Any = _toml(text).get(host.server_at[0], {})
+    return cast("dict[str, Any]", servers).get(SERVER) if isinstance(servers, dict) else None
 
 
 def _toml(text: str) -> dict[str, Any]:

@@ -54,24 +54,44 @@ def installed_hosts(root: str) -> list[str]:
     found: list[str] = []
     for name, host in HOSTS.items():
         text = _read_text(root, host.hooks_file)
-        sign = PLUGIN_MARK if host.form == "plugin" else f"passdown hook {name} "
-        if sign in text:
+        sign = PLUGIN_MARK if host.form == "plugin" else rf"passdown(?:\.exe)?'? hook {name} "
+        if re.search(sign, text):
             found.append(name)
     return found
 
 
-def entries_for(root: str, host: Host, *, everywhere: bool = False) -> list[tuple[str, HostEntry]]:
+def host_program(*, absolute: bool) -> str:
+    """The program that a host would find by its usual name, or where it is by an absolute path;
+    empty where there is none.
+
+    A virtual environment is on the PATH of the shell that activated it, not on that of a host.
+    """
+    import shutil
+    import sys
+
+    own = os.path.join(sys.prefix, "bin") if sys.prefix != sys.base_prefix else ""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    usual = os.pathsep.join(
+        f for f in folders if f and os.path.realpath(f) != os.path.realpath(own)
+    )
+    everywhere = os.pathsep.join([own, *folders]) if absolute else usual
+    found = shutil.which(COMMAND, path=everywhere)
+    return os.path.abspath(found) if found else ""
+
+
+def entries_for(
+    root: str, host: Host, program: str = "", *, everywhere: bool = False
+) -> list[tuple[str, HostEntry]]:
     """What a host gets, each piece with its file; `everywhere`: with all files that may hold it."""
-    found = [(host.hooks_file, HostEntry(PLUGIN_FILE, host))]
-    if host.form != "plugin":
-        found = [(host.hooks_file, HostEntry(HOOK, host, event)) for event in host.events]
+    kind, events = (PLUGIN_FILE, ("",)) if host.form == "plugin" else (HOOK, tuple(host.events))
+    found = [(host.hooks_file, HostEntry(kind, host, event, program)) for event in events]
     servers, pages = host.server_files, (*host.instructions, BLOCK_FILE)
     if not everywhere:
         servers = (_first_existing(root, servers) or servers[0],)
         pages = (_instructions(root, host),)
     for name in servers:
         kind = TOML_SERVER if name.endswith(".toml") else JSON_SERVER
-        found.append((name, HostEntry(kind, host)))
+        found.append((name, HostEntry(kind, host, "", program)))
     return found + [(name, HostEntry(INSTRUCTIONS, host)) for name in pages]
 
 
@@ -131,18 +151,19 @@ class _HostFile(NamedTuple):
 
 
 def plan_setup(
-    root: str, entries: dict[str, FileRecord], *, add_hosts: Collection[str], drop: Collection[str]
+    root: str, state: SetupState, *, add_hosts: Collection[str], drop: Collection[str]
 ) -> SetupPlan:
     """What it takes to serve `add_hosts` and those served already, but none of `drop`.
 
-    `entries` is what an earlier run remembered. Raises InvalidInput with every reason why a file
+    `state` is what an earlier run remembered. Raises InvalidInput with every reason why a file
     can't be edited; nothing is written here.
     """
     served = [n for n in HOSTS if (n in add_hosts or n in installed_hosts(root)) and n not in drop]
     problems: list[Problem] = []
-    kept = dict(entries)
+    kept = dict(state.files)
     changes: list[FileChange] = []
-    for file in _files(root, served, [name for name in HOSTS if name in drop], problems):
+    dropped = [name for name in HOSTS if name in drop]
+    for file in _files(root, served, dropped, state.program, problems):
         try:
             change = _change(root, file, kept)
         except ValueError as error:
@@ -156,11 +177,11 @@ def plan_setup(
 
 
 def _files(
-    root: str, served: list[str], drop: list[str], problems: list[Problem]
+    root: str, served: list[str], drop: list[str], program: str, problems: list[Problem]
 ) -> list[_HostFile]:
     """The files in question by what they really are, so that a link and its end are one file."""
     found: dict[str, _HostFile] = {}
-    wanted = [(True, *each) for name in served for each in entries_for(root, HOSTS[name])]
+    wanted = [(True, *each) for name in served for each in entries_for(root, HOSTS[name], program)]
     dropped = [(False, *e) for n in drop for e in entries_for(root, HOSTS[n], everywhere=True)]
     for is_wanted, path, entry in (*wanted, *dropped):
         real = _real_path(root, path, problems if is_wanted else [])
@@ -285,11 +306,14 @@ _SCHEMA = 1
 
 
 class SetupState(NamedTuple):
-    """What earlier runs wrote: files with the places of our text, and new folders."""
+    """What earlier runs wrote: files with the places of our text, new folders, and the program
+    that hosts run, where it was chosen.
+    """
 
     hosts: tuple[str, ...] = ()
     files: dict[str, FileRecord] = {}  # noqa: RUF012
     folders: tuple[str, ...] = ()
+    program: str = ""
 
 
 def read_setup_state(root: str) -> SetupState:
@@ -299,7 +323,8 @@ def read_setup_state(root: str) -> SetupState:
             found = json.load(file)
         files = {str(path): _file_record(value) for path, value in found["files"].items()}
         folders = tuple(str(folder) for folder in found["folders"] if _is_inside(root, folder))
-        return SetupState(tuple(map(str, found["hosts"])), files, folders)
+        hosts = tuple(map(str, found["hosts"]))
+        return SetupState(hosts, files, folders, str(found.get("program", "")))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return SetupState()
 
@@ -321,7 +346,7 @@ def apply_plan(root: str, plan: SetupPlan, memory: SetupState) -> None:
     """
     _check_unchanged(plan.changes)
     folders = _missing_folders(root, plan.changes)
-    after = SetupState(plan.hosts, plan.entries, (*memory.folders, *folders))
+    after = SetupState(plan.hosts, plan.entries, (*memory.folders, *folders), memory.program)
     done: list[FileChange] = []
     try:
         if plan.hosts:

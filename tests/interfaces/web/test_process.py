@@ -64,7 +64,7 @@ def running(folder: Path, *arguments: str) -> Generator[Running]:
             line = process.stdout.readline()
             assert line, process.communicate()
             said += line
-        found = re.search(r":(\d+)/api", said)
+        found = re.search(r":(\d+)/mcp", said)
         assert found
         port = int(found[1])
         _wait_for(port)
@@ -90,6 +90,15 @@ def project(tmp_path: Path) -> Path:
     with passdown.open(str(tmp_path)) as workspace:
         workspace.create_task("T-1", title="Login", agent="planner")
     return tmp_path
+
+
+def test_the_address_that_serve_prints_can_be_opened(project: Path) -> None:
+    with running(project) as server:
+        address = re.search(r"store +(http://\S+)", server.said)
+        assert address
+        token = (project / ".passdown" / "serve.token").read_text("ascii").strip()
+        with passdown.open(address[1], token=token) as workspace:
+            assert [each.task for each in workspace.tasks()] == ["T-1"]
 
 
 @pytest.mark.promise("W-6", "W-9")
