@@ -190,8 +190,8 @@ def test_no_text_can_break_the_form(issues: list[str], title: str) -> None:
     found = computed_context(TASK, candidates, "complex")
     lines = computed_text(found).splitlines()
     heads = [line for line in lines if line.startswith("#")]
-    wanted = ["#### Code references", "#### Prior tasks"]
-    assert heads[1:] == (["#### Gotchas", *wanted] if issues else wanted)
+    wanted = ["### Code references", "### Prior tasks"]
+    assert heads[1:] == (["### Gotchas", *wanted] if issues else wanted)
     assert len([line for line in lines if line.startswith("- ")]) == len(issues) + 2
     assert all(line[:2] in ("##", "- ", "") for line in lines)
     assert len(explain(found).splitlines()) == 4 + 2 * 4 + 2 * (len(issues) + 2)

@@ -98,15 +98,14 @@ def test_the_context_for_next_has_what_still_counts() -> None:
 def test_the_text_has_a_table_of_files_and_sections_for_the_rest() -> None:
     """Heading, files and reasons, patterns with place, warnings with mitigation."""
     assert injection_text(context_for_next(full_state())) == (
-        "### From T-1: Login\n\n"
-        "#### Files to read\n\n"
-        "| File | Why |\n| --- | --- |\n"
+        "## From Task T-1: Login\n\n"
+        "### Files to Review\n"
+        "| File | Reason |\n|------|--------|\n"
         "| `src/__init__.py` | exports a \\| b |\n\n"
-        "#### Patterns\n\n- One clock (in src/clock.py:1-9)\n\n"
-        "#### Warnings\n\n"
-        "- high: UTC. Mitigation: convert\n- medium: Slow. Mitigation: cache\n\n"
-        "#### Blocking questions\n\n- Which key? Recommendation: RSA\n\n"
-        "#### Suggested next steps\n\n- high: Write it (depends on: src/x.py)\n"
+        "### Patterns to Follow\n- **One clock** (see: src/clock.py:1-9)\n\n"
+        "### Warnings\n- ⚠️ UTC.: convert\n- ⚠️ Slow.: cache\n\n"
+        "### Blocking Questions\n- Which key? Recommendation: RSA\n\n"
+        "### Suggested Next Steps\n- high: Write it (depends on: src/x.py)\n"
     )
 
 
@@ -115,9 +114,9 @@ def test_empty_sections_are_left_out() -> None:
     """A task that only warns gives one section; one that gives nothing says so."""
     only = a_state(gotchas=full_state()["gotchas"][:1])
     text = injection_text(context_for_next(only))
-    assert re.findall("^#+ .*", text, re.MULTILINE) == ["### From T-1: Login", "#### Warnings"]
+    assert re.findall("^#+ .*", text, re.MULTILINE) == ["## From Task T-1: Login", "### Warnings"]
     nothing = injection_text(context_for_next(a_state(gotchas=full_state()["gotchas"][2:])))
-    assert nothing == "### From T-1: Login\n\nNothing to pass on.\n"
+    assert nothing == "## From Task T-1: Login\n\nNothing to pass on.\n"
 
 
 def cells(row: str) -> list[str]:
@@ -157,17 +156,17 @@ def test_no_text_can_break_the_form(given_lists: dict[str, list[Document]], titl
     text = injection_text(context_for_next({**a_state(**given_lists), "title": title}))
     lines = text.splitlines()
     assert text == "".join(f"{line}\n" for line in lines), "only line feeds end a line"
-    names = {"reading": "Files to read", "patterns": "Patterns", "gotchas": "Warnings"}
-    names |= {"questions": "Blocking questions", "next_steps": "Suggested next steps"}
+    names = {"reading": "Files to Review", "patterns": "Patterns to Follow", "gotchas": "Warnings"}
+    names |= {"questions": "Blocking Questions", "next_steps": "Suggested Next Steps"}
     sections = [line for line in lines if line.startswith("#")]
-    assert sections[1:] == [f"#### {n}" for key, n in names.items() if given_lists[key]]
-    rows = [line for line in lines if line.startswith("|")]
+    assert sections[1:] == [f"### {n}" for key, n in names.items() if given_lists[key]]
+    rows = [line.replace("|------|--------|", "| - | - |") for line in lines if line[:1] == "|"]
     reading = given_lists["reading"]
     assert len(rows) == (len(reading) + 2 if reading else 0)
     assert all(len(cells(row)) == 2 for row in rows)
     items = [line for line in lines if line.startswith("- ")]
     assert len(items) == sum(map(len, given_lists.values())) - len(reading)
-    nested = re.compile(r"- (?:[#>*+~-]|\d+[.)]|\[|`|<|\|)")
+    nested = re.compile(r"- (?:\*\*(?!\*\*))?(?:[#>+~-]|\d+[.)]|\[|`|<|\|)")
     assert not [item for item in items if nested.match(item)]
     others = {"", "Nothing to pass on."}
     assert all(line[:1] in ("#", "|", "-") or line in others for line in lines)
@@ -188,14 +187,14 @@ def test_a_long_text_is_cut_with_a_mark_and_an_address() -> None:
     """The rest is one command away."""
     state = a_state(patterns=[an_item("p", 3, "active", pattern="x" * 9_999, location="a.py")])
     text = injection_text(context_for_next(state))
-    assert f"- {'x' * MAX_TEXT}… (whole: passdown show T-1#p3) (in a.py)" in text
+    assert f"- **{'x' * MAX_TEXT}… (whole: passdown show T-1#p3)** (see: a.py)" in text
 
 
 @pytest.mark.promise("S3-28")
 def test_several_dependencies_come_in_their_order() -> None:
     """Each under a heading of its own."""
     states = [{**full_state(), "task_id": f"T-{n}"} for n in (3, 1, 2)]
-    heads = re.findall("^### From (.*): Login$", injection_for(states), re.MULTILINE)
+    heads = re.findall("^## From Task (.*): Login$", injection_for(states), re.MULTILINE)
     assert heads == ["T-3", "T-1", "T-2"]
     assert injection_for([]) == ""
 
@@ -290,15 +289,15 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> N
         ws.note("pattern", agent="coder", task="T-1", pattern=f"Pattern {n}", location="src")
     ws.set_status(f"T-1#p{NEWEST}", "retracted", agent="coder")
     text = injection(opened, "T-3")
-    heads = re.findall("^### .*$", text, re.MULTILINE)
+    heads = re.findall("^## .*$", text, re.MULTILINE)
     assert heads == [
-        "### From T-2: Part \\| T-2",
-        "### From T-1: Part \\| T-1",
-        "### From T-9: not made yet",
+        "## From Task T-2: Part \\| T-2",
+        "## From Task T-1: Part \\| T-1",
+        "## From Task T-9: not made yet",
     ]
     assert "| `src/a.py` | it is the door |" in text
-    assert "- Which key? (by " in text
-    assert len(re.findall("^- Pattern ", text, re.MULTILINE)) == NEWEST - 1
+    assert "- Which key?\n" in text
+    assert len(re.findall(r"^- \*\*Pattern ", text, re.MULTILINE)) == NEWEST - 1
     assert "- … 3 older not read; all of them: passdown state T-1 --json" in text
     ws.set_status("T-1#q1", "answered", agent="coder")
     assert "Which key?" not in injection(opened, "T-3")

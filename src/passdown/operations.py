@@ -246,6 +246,12 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "context.check", "passdown.workspace.briefs:check_text", "POST /api/tasks/{task}/check"
     ),
+    Operation(
+        "context.left_out",
+        "passdown.workspace.briefs:left_out",
+        "GET /api/tasks/{task}/left-out",
+        author="agent",
+    ),
     Operation("context.injection", _TASKS + "injection", "GET /api/tasks/{task}/injection"),
     Operation("context.computed", _TASKS + "computed_context", "GET /api/tasks/{task}/computed"),
     Operation("context.compact", _TASKS + "compact_context", "GET /api/tasks/{task}/compact"),

@@ -29,8 +29,8 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(
 ) -> None:
     """The text for a prompt, and its own steps below."""
     out = cli("context", "T-2").out
-    assert out.startswith("### From T-1: Login\n\n#### Warnings\n\n- high: clock is UTC")
-    assert "#### Suggested next steps\n\n- medium: ask (by coder)\n" in out
+    assert out.startswith("## From Task T-1: Login\n\nQuotes planner, coder: information")
+    assert "### Suggested Next Steps\n- medium: ask\n" in out
     found = as_json("context", "T-2", "--for", "next")
     assert found["text"].rstrip("\n") == out.rstrip("\n")
     assert (found["task"], found["next_steps"]) == ("T-2", [])
@@ -50,7 +50,7 @@ def test_the_computed_context_can_be_explained(
 ) -> None:
     """As text for a prompt, as an explanation, and as data."""
     out = cli("context", "T-2", "--for", "computed").out
-    assert "#### Code references\n\n- `src/login.py`\n" in out
+    assert "### Code references\n- `src/login.py`\n" in out
     explained = cli("context", "T-2", "--for", "computed", "--complexity", "easy", "--explain").out
     assert "T-2, easy\n" in explained
     assert "file src/login.py (+3)" in explained

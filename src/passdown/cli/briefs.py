@@ -41,6 +41,7 @@ _MAX_DISPLACED = 12
         "agent": "who it is for; default: PASSDOWN_AGENT, else your user name",
         "record": "don't record that it was delivered",
         "check": "FILE: whether this brief is still current; exit code 1 when it isn't",
+        "left_out": "list the addresses of what it leaves out instead",
     },
 )
 def brief(
@@ -49,6 +50,7 @@ def brief(
     *,
     agent: str | None = None,
     check: str | None = None,
+    left_out: bool = False,
     **options: Any,
 ) -> int:
     """Print what an agent needs to know about a task, within a budget."""
@@ -58,6 +60,11 @@ def brief(
                 raise UsageError("--check reads a brief; --agent, --tag and --budget make one")
             text = read_input(check).decode(errors="replace")
             return print_freshness(session, workspace.context.check(task, text), task)
+        if left_out:
+            asked = {name: options[name] for name in ("budget", "counter", "tags")}
+            rest = workspace.context.left_out(task, agent=session.author(agent), **asked)
+            session.show(rest, lambda rest: [line(address) for address in rest])
+            return 0
         found = workspace.brief(task, agent=session.author(agent), **options)
     session.show(found, lambda found: verbatim(found.text.removesuffix("\n")))
     if not session.as_json:

@@ -199,9 +199,16 @@ class Brief(NamedTuple):
 
 
 def brief(
-    facts: BriefFacts, agent: str, budget: int, *, counter: Counter, focus: Focus, format: str
+    facts: BriefFacts,
+    agent: str,
+    budget: int,
+    *,
+    counter: Counter,
+    focus: Focus,
+    format: str,
+    with_rest: bool = False,
 ) -> Brief:
-    """The brief of a task for an agent.
+    """The brief of a task for an agent; `with_rest`, all that waits is named.
 
     Raises InvalidInput for a budget that isn't a whole number from 1, an unknown format, or a
     counter that finds even an empty text too long. A budget that no text fits is a warning.
@@ -217,12 +224,15 @@ def brief(
     while True:
         page = brief_page(facts, agent, attempt)
         draft = _Draft(facts, page, focus, format)
-        steps, rest = limit.beginning(draft.steps(), draft.text)
+        order = draft.steps()
+        steps, rest = limit.beginning(order, draft.text)
         parts = draft.parts(steps)
         said = (text for part in parts for text in (part.stored, part.author, *part.stale))
         if not any(page.marker in text for text in said):
             break
         attempt += 1
+    if with_rest:
+        rest += order
     text, task, left_out = draft.text(steps), facts.row.task, draft.left_out(parts)
     return Brief(
         task=task,
@@ -236,7 +246,7 @@ def brief(
         tokens=counter.tokens(text),
         shown=tuple(_shown(part, draft.items) for part in parts),
         left_out={KIND_NAMES[letter]: count for letter, count in left_out.items()},
-        waiting=_waiting([*rest, *draft.known], parts),
+        waiting=_waiting([*rest, *draft.known], parts, None if with_rest else MAX_WAITING),
         parts=_tokens_by_part(page, parts, left_out, counter) if _FRAME[-1] in steps else {},
         reach=(
             f"passdown state {task}",
@@ -260,11 +270,13 @@ def _shown(part: BriefPart, items: Mapping[str, RankedItem]) -> BriefItem:
     return BriefItem(part.address, part.length, part.author, why, part.stale, part.hints)
 
 
-def _waiting(steps: Iterable[Step], parts: Sequence[BriefPart]) -> tuple[str, ...]:
+def _waiting(
+    steps: Iterable[Step], parts: Sequence[BriefPart], most: int | None
+) -> tuple[str, ...]:
     """The first items of the steps that nothing is shown of."""
     shown = {part.address for part in parts}
     found = dict.fromkeys(address for address, _ in steps if "#" in address)
-    return tuple(islice((address for address in found if address not in shown), MAX_WAITING))
+    return tuple(islice((address for address in found if address not in shown), most))
 
 
 def _tokens_by_part(

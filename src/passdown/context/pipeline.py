@@ -231,7 +231,10 @@ def first_few(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + more
 
 
-def sections_text(heading: str, sections: Iterable[tuple[str, Sequence[str]]], empty: str) -> str:
+def sections_text(
+    heading: str, sections: Iterable[tuple[str, Sequence[str]]], empty: str, note: str = ""
+) -> str:
     """A heading and sections of lines below it as Markdown; empty sections are left out."""
-    blocks = [f"#### {title}\n\n" + "\n".join(lines) for title, lines in sections if lines]
-    return "\n\n".join([f"### {heading}", *(blocks or [empty])]) + "\n"
+    blocks = [f"### {title}\n" + "\n".join(lines) for title, lines in sections if lines]
+    begin = [f"## {heading}", *([note] if note and blocks else [])]
+    return "\n\n".join([*begin, *(blocks or [empty])]) + "\n"

@@ -15,7 +15,7 @@ from passdown.context.pipeline import counted, first_few, yaml_text
 from passdown.context.ranking import REFERENCE
 from passdown.core.brief_facts import shown_letter
 from passdown.core.items import LENGTHS, item_lines, one_line, one_line_list
-from passdown.core.kinds import KINDS, phase_before
+from passdown.core.kinds import KINDS, WORKSPACE_TASK, phase_before
 from passdown.core.text import instruction_hints
 from passdown.core.values import NamedTuple
 
@@ -238,7 +238,8 @@ def markdown(chosen: Selection) -> str:
     for group in by_section(chosen.parts):
         first = group[0]
         title = "Left open" if is_done and first.letter == "n" else SECTIONS[first.letter]
-        where = ", all work" if first.origin else ""
+        shared = ", all work" if first.origin == WORKSPACE_TASK else f", from {first.origin}"
+        where = shared if first.origin else ""
         lines.append(f"## {title}{where} [{page.marker} {first.author}]\n")
         lines += [part.line for part in group]
     return "".join([*lines, left_out_text(page, chosen.left_out)])

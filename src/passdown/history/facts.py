@@ -7,6 +7,7 @@ enough to show them.
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from itertools import chain
 from operator import methodcaller
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from passdown.history.items import CitedFiles, ItemTexts
 from passdown.history.state import item_documents, mark_superseded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow, TaskRow
@@ -39,12 +40,16 @@ WINDOW = {"d": 60, "g": 40, "p": 40, "w": 20}
 """How far back titles are compared with what comes next."""
 
 FIRST_ELSEWHERE = 8
+LATEST_GOTCHAS = 20
+MOST_GOTCHAS = 5
+LATEST_SUMMARIES = 10
 LATEST_ANSWERS = 12
 LABELLED = 12
 NAMED_NEEDS = 5
 PAGE = 100
 _OPEN = ("b", "k", "n", "q", "r")
 _ELSEWHERE = "dgpw"
+_PASSED_ON = "gp"
 
 
 def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemRow]]:
@@ -84,19 +89,30 @@ def facts_of(
     own = _ItemPool(reader, row, FIRST, search)
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
+    needs = _needs(reader, row.task)
+    needed = [found for name, _ in needs[:NAMED_NEEDS] if (found := reader.task(name))]
+    passed_on = [_passed_on(reader, each, search) for each in needed]
+    others = (shared, *passed_on)
+    gotchas = _high_gotchas(reader, {row.task, WORKSPACE_TASK, *(each.task for each in needed)})
+    own.add(_latest_summary(reader, row, own.items.values()))
     gated = _gated(open_items)
     waiting = [item for item in open_items if shown_letter(item) != ANSWERED]
     own.add([item for item in waiting if item.address not in gated])
     answers = [_with_answer(item) for item in _answers(reader, row)]
     own.add(answers)
     read = ItemTexts(reader)
+    elsewhere = Tally(g=len(gotchas))
+    for pool in others:
+        elsewhere.update(pool.totals())
+    items = [item for pool in (own, *others) for item in pool.items.values()]
+    sealed = [each.digest for each in (row, above, *needed) if each]
     return BriefFacts(
         row=row,
-        needs=_needs(reader, row.task),
+        needs=needs,
         blocked_by=tuple(link.source for link in reader.open_links_to(row.task)),
-        items=tuple(_newest_first([*own.items.values(), *shared.items.values()])),
-        labelled=frozenset((*own.labelled, *shared.labelled)),
-        older=_Older(own, shared),
+        items=tuple(_newest_first([*items, *gotchas], row.task)),
+        labelled=frozenset(name for pool in (own, *others) for name in pool.labelled),
+        older=_Older(row.task, own, *others),
         totals={
             **_less(own.totals(), "b", len(gated)),
             ANSWERED: len(answers),
@@ -104,12 +120,45 @@ def facts_of(
             "k": sum(item.letter == "k" for item in waiting),
             "h": row.header["counts"].get("h", 0),
         },
-        elsewhere=shared.totals(),
+        elsewhere=elsewhere,
         state_file=state_file,
-        seal=row.digest + (above.digest if above else ""),
+        seal="".join([*sealed, *(item.address for item in gotchas)]),
         content=read.content,
         stale=CitedFiles(reader, project, read).of,
     )
+
+
+def _passed_on(reader: Reader, row: TaskRow, search: FactQuery) -> _ItemPool:
+    """What a task passes on to those that need it: patterns, warnings, files to read."""
+    first = dict.fromkeys(_PASSED_ON, FIRST_ELSEWHERE)
+    found = _ItemPool(reader, row, first, search, is_passed_on=True)
+    found.add(reader.open_items(row.task, ("r",)))
+    return found
+
+
+def _high_gotchas(reader: Reader, known: set[str]) -> list[ItemRow]:
+    """The newest gotchas of high severity that other tasks have found."""
+    entries = reader.entries_of_kind("gotcha", limit=LATEST_GOTCHAS)
+    live = [entry for entry in entries if entry.status in LIVE and entry.task not in known]
+    addresses = [found for entry in live if (found := parse_address(entry.address))]
+    reader.ahead(*(methodcaller("item", *address) for address in addresses))
+    items = [item for address in addresses if (item := reader.item(*address))]
+    return [item for item in items if item.grade == "high"][:MOST_GOTCHAS]
+
+
+def _latest_summary(reader: Reader, row: TaskRow, items: Iterable[ItemRow]) -> list[ItemRow]:
+    """The latest handoff that has a summary, where the last one has none."""
+    last = next((item for item in items if item.letter == "h"), None)
+    if last is None or last.title:
+        return []
+    before = reader.items_before(row.task, "h", last.ordinal, LATEST_SUMMARIES)
+    return [item for item in before if item.title][:1]
+
+
+def last_summary(reader: Reader, task: str) -> str:
+    """What the latest handoff with a summary says, on one line; empty where none has any."""
+    found = reader.items_before(task, "h", NEWEST, LATEST_SUMMARIES)
+    return next((item.title for item in found if item.title), "")
 
 
 def _gated(open_items: Sequence[ItemRow]) -> set[str]:
@@ -162,7 +211,13 @@ class _ItemPool:
     """The items of a task that a brief may show: first ones, then older ones."""
 
     def __init__(
-        self, reader: Reader, row: TaskRow | None, first: dict[str, int], search: FactQuery
+        self,
+        reader: Reader,
+        row: TaskRow | None,
+        first: dict[str, int],
+        search: FactQuery,
+        *,
+        is_passed_on: bool = False,
     ) -> None:
         self._reader = reader
         self._row = row
@@ -170,6 +225,7 @@ class _ItemPool:
         self._replaced: set[str] = set()
         self._next: dict[str, int] = {}
         self._paths: set[str] = set()
+        self._is_passed_on = is_passed_on
         self.items: dict[str, ItemRow] = {}
         self.labelled: list[str] = []
         if row is not None:
@@ -223,6 +279,8 @@ class _ItemPool:
             is_new = item.path not in self._paths
             self._paths.add(item.path)
             return is_new and bool(item.grade)
+        if self._is_passed_on and item.grade == "low":
+            return False
         return item.letter == "h" or (item.status in LIVE and item.address not in self._replaced)
 
     def pages(self) -> Iterator[list[ItemRow]]:
@@ -239,6 +297,8 @@ class _ItemPool:
         if self._row is None:
             return {}
         live: dict[str, int] = dict(self._row.header["live"])
+        if self._is_passed_on:
+            return {kind: live[kind] for kind in (*_PASSED_ON, "r") if live.get(kind, 0) > 0}
         # What was taken back or replaced in its own task too isn't counted as live there.
         for address in map(parse_address, self._replaced):
             item = self._reader.item(*address) if address else None
@@ -252,22 +312,23 @@ class _Older:
     Every call begins with the first page again.
     """
 
-    def __init__(self, *pools: _ItemPool) -> None:
+    def __init__(self, task: str, *pools: _ItemPool) -> None:
+        self._task = task
         self._unread = chain.from_iterable(pool.pages() for pool in pools)
         self._read: list[list[ItemRow]] = []
 
     def __call__(self) -> Iterator[list[ItemRow]]:
         yield from self._read
         for page in self._unread:
-            self._read.append(_newest_first(page))
+            self._read.append(_newest_first(page, self._task))
             yield self._read[-1]
 
 
-def _newest_first(items: Sequence[ItemRow]) -> list[ItemRow]:
-    """By kind; the latest record first, and its items as it lists them."""
+def _newest_first(items: Sequence[ItemRow], task: str) -> list[ItemRow]:
+    """By kind, a task's own first; the latest record first, and its items as it lists them."""
     return sorted(
         items,
-        key=lambda item: (item.letter, item.task == WORKSPACE_TASK, -item.position, item.ordinal),
+        key=lambda item: (item.letter, item.task != task, -item.position, item.ordinal),
     )
 
 

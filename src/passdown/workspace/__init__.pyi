@@ -604,6 +604,26 @@ class ContextGroup:
             text: The brief or the summary.
         """
         ...
+    def left_out(
+        self,
+        task: str,
+        *,
+        agent: str,
+        budget: int | None = None,
+        counter: CounterLike = None,
+        tags: Sequence[str] = (),
+    ) -> list[str]:
+        """The addresses of all items that a brief doesn't show, in the order in which a larger budget
+        would show them; `show` gives each.
+
+        Args:
+            task: The task.
+            agent: Who would read the brief.
+            budget: The most tokens that it may take; by default as in the settings.
+            counter: How tokens are counted: a name, or a function from text to a number.
+            tags: Labels that the brief looks for besides those of the task.
+        """
+        ...
     def injection(self, task: str) -> str:
         """What the tasks that a task depends on pass on to it, as text for its prompt.
 
@@ -621,11 +641,13 @@ class ContextGroup:
             complexity: easy, normal or complex.
         """
         ...
-    def compact(self, task: str) -> str:
+    def compact(self, task: str, budget: int | None = None, *, counter: CounterLike = None) -> str:
         """A task's phase and last decisions in at most 2,000 characters.
 
         Args:
             task: The task.
+            budget: The most tokens that it may take; by default any number.
+            counter: How tokens are counted: a name, or a function from text to a number.
         """
         ...
     def next_steps(self, task: str) -> list[NextStep]:

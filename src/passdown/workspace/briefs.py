@@ -75,6 +75,7 @@ def brief_for(
     tags: Sequence[str] = (),
     record: bool = True,
     needs: Mapping[str, list[str]] | None = None,
+    with_rest: bool = False,
 ) -> Brief:
     """The brief of a task for an agent with these needs, or with those that it declares."""
     budget = context.settings.brief_budget if budget is None else budget
@@ -101,7 +102,8 @@ def brief_for(
                 project=context.project,
                 state_file=context.state_location(task),
             )
-            found = make_brief(facts, agent, budget, counter=by, focus=focus, format=format)
+            options = {"focus": focus, "format": format, "with_rest": with_rest}
+            found = make_brief(facts, agent, budget, counter=by, **options)
         found = _with_origin(context, reader, found)
     if is_served() and any(item.stale for item in found.shown):
         message = "what is marked as changed has changed in the server's checkout since"
@@ -109,6 +111,31 @@ def brief_for(
         whose = Problem("files", "files_of_server", message, "", fix, "warning")
         found = found._replace(warnings=(*found.warnings, whose))
     return _recorded(context, found) if record else found
+
+
+def left_out(
+    context: Context,
+    task: str,
+    *,
+    agent: str,
+    budget: int | None = None,
+    counter: CounterLike = None,
+    tags: Sequence[str] = (),
+) -> list[str]:
+    """The addresses of all items that a brief doesn't show, in the order in which a larger budget
+    would show them; `show` gives each.
+
+    Args:
+        task: The task.
+        agent: Who would read the brief.
+        budget: The most tokens that it may take; by default as in the settings.
+        counter: How tokens are counted: a name, or a function from text to a number.
+        tags: Labels that the brief looks for besides those of the task.
+    """
+    found = brief_for(
+        context, task, agent, budget, counter=counter, tags=tags, record=False, with_rest=True
+    )
+    return list(found.waiting)
 
 
 def _with_origin(context: Context, reader: Reader, found: Brief) -> Brief:

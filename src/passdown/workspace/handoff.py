@@ -123,7 +123,7 @@ def _command(
         phase=answer["phase"],
         outcome=body["outcome"],
         state_delta=delta_document(record, body, written.added, answer),
-        context_summary=summary({**answer, **head}, place),
+        context_summary=summary({**answer, **head}, place, counter=context.settings.counter),
         state_file=place,
         held_by=tuple(answer["held_by"]),
         detail_score=score,

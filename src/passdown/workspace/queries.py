@@ -164,7 +164,7 @@ def summary(context: Context, task: str, budget: int = 500, *, counter: CounterL
 
 
 def summary_from(
-    context: Context, reader: Reader, row: TaskRow, max_tokens: int, counter: Counter | None = None
+    context: Context, reader: Reader, row: TaskRow, max_tokens: int, counter: Counter
 ) -> str:
     """The summary of a task, by a counter of the caller's."""
     from passdown.context.summary import summary as render_summary

@@ -11,9 +11,11 @@ from passdown.context.related import ComputedContext
 from passdown.core.documents import open_questions
 from passdown.core.kinds import KINDS, WORKSPACE_TASK
 from passdown.core.names import normal_path
+from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import JsonObject
 from passdown.core.views import NextStep
 from passdown.errors import GateRefused, Problem, unknown_task
+from passdown.history.facts import last_summary
 from passdown.history.state import item_documents, mark_superseded
 from passdown.workspace.context import Context
 
@@ -103,11 +105,15 @@ def next_steps(context: Context, task: str) -> list[NextStep]:
     return [NextStep(step) for step in found]
 
 
-def compact_context(context: Context, task: str) -> str:
+def compact_context(
+    context: Context, task: str, budget: int | None = None, *, counter: CounterLike = None
+) -> str:
     """A task's phase and last decisions in at most 2,000 characters.
 
     Args:
         task: The task.
+        budget: The most tokens that it may take; by default any number.
+        counter: How tokens are counted: a name, or a function from text to a number.
     """
     from passdown.context.summary import NAMED, SHOWN, compact_context
 
@@ -119,19 +125,22 @@ def compact_context(context: Context, task: str) -> str:
         decisions = [document for _, document in item_documents(reader, task, live)]
         blockers = item_documents(reader, task, reader.open_items(task, ("b",)))
         questions = open_questions(reader.open_items(task, ("q",)))
+        said = row.header["context_summary"] or last_summary(reader, task)
     return compact_context(
         {
             "task_id": task,
             "title": row.details["title"],
             "phase": row.phase,
             "previous_phase": row.header["previous_phase"],
-            "context_summary": row.header["context_summary"],
+            "context_summary": said,
             "version": row.version,
             "decisions": decisions,
             "totals": {"decisions": row.header["counts"].get("d", 0)},
             "blockers": [document for _, document in blockers],
             "questions": questions,
-        }
+        },
+        counter=counter_of(counter, context.settings.counter) if budget else None,
+        max_tokens=budget or 0,
     )
 
 

@@ -1,0 +1,147 @@
+"""What the next agent gets of other tasks: through the command line, Python, a switch and MCP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import passdown
+from passdown.core.tokens import counter_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from passdown import Workspace
+
+FIRST: dict[str, Any] = {
+    "task": "T-1",
+    "from_agent": "planner",
+    "to_agent": "coder",
+    "outcome": "completed",
+    "summary": "The login is there",
+    "patterns_discovered": [{"pattern": "One clock for all", "location": "src/clock.py:1-9"}],
+    "gotchas": [
+        {"issue": "Tokens are UTC", "mitigation": "never use local time", "severity": "medium"},
+        {"issue": "The mail server is slow", "mitigation": "wait for it", "severity": "low"},
+    ],
+    "dependencies_for_next": [{"file": "src/auth.py", "reason": "exports verify | sign"}],
+    "suggested_next_steps": [{"step": "Write the page", "priority": "high"}],
+}
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Workspace:
+    """T-2 depends on T-1, which is completed; T-3 has nothing to do with either."""
+    workspace = passdown.open(str(tmp_path))
+    workspace.create_task("T-1", title="Login", agent="planner")
+    workspace.create_task("T-2", title="Login page", agent="planner", depends_on=["T-1"])
+    workspace.create_task("T-3", title="Invoices", agent="planner")
+    workspace.hand_off(FIRST)
+    return workspace
+
+
+@pytest.mark.promise("S3-27")
+@pytest.mark.parametrize("format", ["markdown", "plain", "yaml", "json"])
+def test_a_brief_holds_what_the_dependencies_pass_on(ws: Workspace, format: str) -> None:
+    found = ws.brief("T-2", agent="coder", format=format, budget=2_000)
+    for text in ("One clock for all", "Tokens are UTC", "src/auth.py", "T-1#p1"):
+        assert text in found.text
+    assert "slow" not in found.text
+    assert found.tokens <= 2_000
+    assert {"T-1#p1", "T-1#g1", "T-1#r1"} <= {item.address for item in found.shown}
+
+
+@pytest.mark.promise("S3-27")
+def test_a_switch_holds_it_too_and_a_small_budget_counts_it(ws: Workspace) -> None:
+    switched = ws.switch("T-2", to_agent="coder", budget=1_500)
+    assert "One clock for all" in switched.text
+    small = ws.brief("T-2", agent="coder", budget=60, record=False)
+    assert small.tokens <= 60
+    assert small.left_out["pattern"] >= 1
+    assert small.left_out["reading"] >= 1
+
+
+@pytest.mark.promise("S3-25")
+def test_high_gotchas_reach_the_briefs_of_other_tasks(ws: Workspace) -> None:
+    ws.note(
+        "gotcha",
+        agent="coder",
+        task="T-1",
+        issue="The build server deletes /tmp at noon",
+        mitigation="keep results elsewhere",
+        severity="high",
+    )
+    found = ws.brief("T-3", agent="tester", budget=1_000)
+    assert "deletes /tmp at noon" in found.text
+    assert "Tokens are UTC" not in found.text
+    assert "One clock" not in found.text
+    gotcha = next(item.address for item in found.shown if item.address.startswith("T-1#g"))
+    ws.set_status(gotcha, "retracted", agent="coder")
+    assert "at noon" not in ws.brief("T-3", agent="tester", budget=1_000).text
+
+
+@pytest.mark.promise("S3-28")
+def test_an_injection_has_the_form_of_the_document(ws: Workspace) -> None:
+    lines = ws.context.injection("T-2").splitlines()
+    assert lines[0] == "## From Task T-1: Login"
+    table = lines.index("### Files to Review")
+    assert lines[table + 1 : table + 4] == [
+        "| File | Reason |",
+        "|------|--------|",
+        "| `src/auth.py` | exports verify \\| sign |",
+    ]
+    patterns = lines.index("### Patterns to Follow")
+    assert lines[patterns + 1] == "- **One clock for all** (see: src/clock.py:1-9)"
+    warnings = lines.index("### Warnings")
+    assert lines[warnings + 1] == "- ⚠️ Tokens are UTC: never use local time"
+    assert not [line for line in lines if "slow" in line]
+
+
+AMHARIC = "የመግቢያ ገጽ ተጠናቋል እና ሁሉም ፈተናዎች አልፈዋል " * 20
+
+
+@pytest.mark.promise("S1-9")
+@pytest.mark.parametrize("counter", ["o200k_base", "cl100k_base", "chars4"])
+def test_summaries_keep_their_limit_by_the_workspace_s_counter(
+    tmp_path: Path, counter: str
+) -> None:
+    settings = passdown.Settings(counter=counter)
+    count = counter_of(counter).tokens
+    with passdown.open(str(tmp_path), settings=settings) as ws:
+        ws.create_task("T-1", title=AMHARIC[:200], agent="planner")
+        command = ws.hand_off(
+            {**FIRST, "decisions": [{"summary": AMHARIC[:300], "rationale": "x"}] * 2}
+        )
+        assert count(command.context_summary) <= 500
+        for budget in (40, 100, 500):
+            assert count(ws.context.summary("T-1", budget)) <= budget
+            assert len(ws.context.summary("T-1", budget, counter=len)) <= budget
+            assert count(ws.context.compact("T-1", budget)) <= budget
+
+
+@pytest.mark.promise("S1-8")
+def test_a_sender_s_summary_is_bounded_and_not_lost(ws: Workspace) -> None:
+    ws.hand_off({**FIRST, "summary": "Where it is: " + "word " * 2_000})
+    ws.hand_off({"task": "T-1", "from_agent": "coder", "to_agent": "qa", "outcome": "completed"})
+    found = ws.brief("T-1", agent="qa", budget=300)
+    assert "Where it is: word" in ws.brief("T-1", agent="qa", budget=4_000).text
+    assert found.tokens <= 300
+    compact = ws.context.compact("T-1")
+    assert "Where it is" in compact
+    assert len(compact) <= 2_000
+
+
+def test_a_budget_that_nothing_fits_is_said(ws: Workspace) -> None:
+    found = ws.brief("T-1", agent="coder", budget=1)
+    assert found.text == ""
+    assert [warning.code for warning in found.warnings] == ["too_small"]
+
+
+def test_what_a_brief_leaves_out_can_be_listed(ws: Workspace) -> None:
+    small = ws.brief("T-1", agent="coder", budget=40, record=False)
+    listed = ws.context.left_out("T-1", agent="coder", budget=40)
+    assert listed
+    assert len(listed) == sum(n for kind, n in small.left_out.items() if kind != "task_text")
+    assert set(listed).isdisjoint(item.address for item in small.shown)
+    assert ws.show(listed[0]).address == listed[0]
