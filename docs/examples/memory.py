@@ -2,10 +2,10 @@ import asyncio
 from datetime import UTC, datetime
 
 from passdown import Decision
-from passdown.adapters.memory import LedgerMemory, MemoryStore
+from passdown.adapters.memory import LedgerMemory
 
 
-async def work(memory: MemoryStore) -> None:
+async def work(memory: LedgerMemory) -> None:
     await memory.store_embedding(
         "req-7", "Customers sign in with a password", {"source": "interview", "pages": [3, 4]}
     )
@@ -17,7 +17,7 @@ async def work(memory: MemoryStore) -> None:
             rationale="They must survive a restart of the server",
             agent="architect",
             at=datetime(2026, 1, 9, 10, tzinfo=UTC),
-            artifacts=("src/session.py",),
+            artifacts=("src/session.py", "req-7"),
         )
     )
     best = (await memory.search_similar("how does a user log in?", k=1))[0]
