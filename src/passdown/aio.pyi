@@ -49,7 +49,7 @@ from passdown.knowledge.sync import KnowledgeSync, WrittenKnowledge
 from passdown.ledger.bundles import BundleImport
 from passdown.ledger.verification import Verification
 from passdown.operations import Operation
-from passdown.relay.operations import RunList
+from passdown.relay.operations import AgentAnswer, RunList
 from passdown.search.embedders import Embed
 from passdown.workspace.maintenance import Rebuild
 from passdown.workspace.prompts import Prompt
@@ -459,6 +459,16 @@ class AsyncRelayGroup:
         self, run: str, verdict: str, *, by: str, guidance: str = ""
     ) -> JsonObject: ...
     async def stop(self, run: str, *, by: str, why: str = "") -> JsonObject: ...
+    async def ask(
+        self,
+        run: str,
+        to: str,
+        text: str,
+        *,
+        by: str,
+        kind: str = "question",
+        key: str | None = None,
+    ) -> AgentAnswer: ...
     async def agents(self) -> list[JsonObject]: ...
     async def conversations(self, task: str, agent: str) -> list[JsonObject]: ...
     async def express_items(self, status: str = "") -> list[JsonObject]: ...

@@ -463,6 +463,14 @@ OPERATIONS: tuple[Operation, ...] = (
         "relay.answer", "answer_run", "POST /api/runs/{run}/answer", right="approve", author="by"
     ),
     _relay("relay.stop", "stop_run", "POST /api/runs/{run}/stop", right="approve", author="by"),
+    _relay(
+        "relay.ask",
+        "ask_agent",
+        "POST /api/runs/{run}/ask",
+        right="write",
+        author="by",
+        is_heavy=True,
+    ),
     _relay("relay.agents", "agent_statuses", "GET /api/agents"),
     _relay("relay.conversations", "conversations", "GET /api/tasks/{task}/conversations/{agent}"),
     _relay("relay.express_items", "list_express", "GET /api/express", is_heavy=True),

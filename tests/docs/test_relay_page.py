@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import passdown
-from passdown.relay.relay_file import MAX_PARTIAL, MAX_REJECTED, VERDICTS, read_relay, relay_schema
+from passdown.relay.relay_file import read_relay, relay_schema
+from passdown.relay.run import MAX_PARTIAL, MAX_REJECTED, VERDICTS
 from passdown.relay.runs import Runs
 
 ROOT = Path(__file__).resolve().parent.parent.parent

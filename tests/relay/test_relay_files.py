@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from passdown.errors import InvalidInput
-from passdown.relay.relay_file import AgentLimits, check_relay, read_relay, relay_schema
+from passdown.relay.relay_file import check_relay, read_relay, relay_schema
+from passdown.relay.run import AgentLimits
 from tests.relay.relays import document, leg
 
 YAML = """

@@ -140,7 +140,7 @@ def test_template_syntax_in_any_text_stays_text(stage: Stage) -> None:
     stage.take(run)
     told = stage.asked[1].messages[-1]["content"]
     assert f"Guidance: {TEMPLATE}" in told
-    assert told.count("## How to end your turn") == 1
+    assert told.count("End your reply with `## Handoff`") == 1
     assert told.count("# T-1 for coder") == 1
 
 

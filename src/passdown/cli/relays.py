@@ -21,6 +21,7 @@ from passdown.cli.output import (
     styled,
     table,
     terminal_width,
+    verbatim,
 )
 from passdown.cli.parsing import Author, command, seconds
 from passdown.cli.runs import print_run_status, print_turns
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
     from passdown.cli.session import Session
     from passdown.relay.engine.database import Worker
     from passdown.relay.express import ExpressRecord
-    from passdown.relay.relay_file import Relay
-    from passdown.relay.run import LegRun, Run
+    from passdown.relay.run import LegRun, Relay, Run
     from passdown.relay.turns import ExchangeEvent
     from passdown.relay.worker import EngineOptions
     from passdown.workspace import Workspace
@@ -731,3 +731,70 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
 def live_workers(workspace: Workspace, url: str = "") -> list[Worker]:
     """The workers that are alive."""
     return [each for each in workers_of(workspace, url) if worker_state(each) == "alive"]
+
+
+_REQUEST: dict[str, Any] = {
+    "help": {
+        "agent": "the agent to ask",
+        "text": "the request; - reads standard input",
+        "kind": "plan, code, completion or budget",
+        "run": "RUN: default: PASSDOWN_RUN, or the only run under way that has the agent",
+        "by": "who asks",
+        "key": "with it, a repeat gives the recorded answer",
+    },
+}
+
+
+@command("ask", "architect 'Is a cookie fine?'", "architect - --run R-1 --by coder", **_REQUEST)
+def ask(
+    session: Session, agent: str, text: str, *, run: str = "", by: Author, key: str = ""
+) -> None:
+    """Ask an agent of a run a question, in its conversation with you, and wait for the answer."""
+    _request(session, agent, text, kind="question", run=run, by=by, key=key)
+
+
+@command(
+    "review",
+    "architect 'Plan: a cookie' --kind plan",
+    "architect - --kind code --run R-1",
+    **_REQUEST,
+)
+def review(
+    session: Session,
+    agent: str,
+    text: str,
+    *,
+    kind: str = "code",
+    run: str = "",
+    by: Author,
+    key: str = "",
+) -> None:
+    """Let an agent of a run review something; its answer begins with the verdict."""
+    _request(session, agent, text, kind=kind, run=run, by=by, key=key)
+
+
+@command("approve", "architect 'All criteria are met' --kind completion", **_REQUEST)
+def approve(
+    session: Session,
+    agent: str,
+    text: str,
+    *,
+    kind: str = "completion",
+    run: str = "",
+    by: Author,
+    key: str = "",
+) -> int:
+    """Let an agent of a run review something; the exit code is 1 unless it approves."""
+    verdict = _request(session, agent, text, kind=kind, run=run, by=by, key=key)
+    return 0 if verdict in ("approved", "continue") else 1
+
+
+def _request(session: Session, agent: str, text: str, **options: str) -> str:
+    from passdown.relay.operations import only_run
+
+    content = read_input("-").decode() if text == "-" else text
+    with session.open() as workspace:
+        run = options.pop("run") or only_run(workspace)
+        answer = workspace.relay.ask(run, agent, content, **options)
+    session.show(answer._asdict(), lambda _: verbatim(answer.text))
+    return answer.verdict

@@ -10,8 +10,7 @@ from passdown.cli.session import UsageError
 from passdown.core.times import stamp
 from passdown.relay.agent_states import MACHINES, as_mermaid
 from passdown.relay.agents import AgentStates
-from passdown.relay.relay_file import VERDICTS
-from passdown.relay.run import ENDINGS, REVIEW, RUNNING, WAITING
+from passdown.relay.run import ENDINGS, REVIEW, RUNNING, VERDICTS, WAITING
 from passdown.relay.runs import (
     Runs,
     current_legs,

@@ -25,7 +25,7 @@ from passdown.core.knowledge import (
 )
 from passdown.core.text import has_lone_surrogate
 from passdown.core.types import NEWEST
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, PassdownError, Problem
 from passdown.knowledge.graph import add_knowledge, written_graph
 from passdown.knowledge.graph_files import read_graph, write_graph
 from passdown.ledger.durable_files import (
@@ -131,6 +131,23 @@ def sync_knowledge(context: Context, path: str = "", *, agent: str) -> Knowledge
     folder = context.place.folder
     places = SyncFolders(context.root, folder, os.path.join(folder, "knowledge"))
     return sync_file(_LocalKnowledge(context), places, path, agent=agent)
+
+
+def sync_after_completion(context: Context) -> list[Problem]:
+    """Write what waits for the knowledge file, once a task or a run is completed.
+
+    The completion is recorded already: what goes wrong is a warning.
+    """
+    with context.store.reading() as reader:
+        if not written_graph(reader).nodes:
+            return []
+    try:
+        synced = sync_knowledge(context, agent="passdown")
+    except (PassdownError, OSError) as error:
+        message = f"the knowledge file was not written: {error}"
+        fix = "passdown knowledge sync writes it"
+        return [Problem("knowledge", "not_written", message, "", fix, "warning")]
+    return [report._replace(level="warning") for report in synced.reports]
 
 
 def sync_file(

@@ -53,35 +53,31 @@ def _tool(name: str, description: str, schema: JsonObject, *, is_reading: bool) 
     }
 
 
+REQUEST_KINDS = ("question", "plan", "code", "completion", "budget")
+"""What `note` asks an agent for, with `to`."""
 _KEY = {"key": _text()}
 _AGENT = {"agent": _text()}
 _PAGE = {"limit": _number(), "offset": _number()}
 
 _BRIEF = _tool(
     "brief",
-    "What to know of a task before working on it: state, next steps, blockers, decisions, gotchas. "
-    "Call it first when you start or resume.",
-    _object(
-        {
-            "task": _text("default: the one that waits for you"),
-            **_AGENT,
-            "budget": _number("tokens"),
-        }
-    ),
+    "State, next steps, blockers, decisions and gotchas of a task. Call it first when you start or "
+    "resume.",
+    _object({"task": _text("default: what waits for you"), **_AGENT, "budget": _number("tokens")}),
     is_reading=True,
 )
 
 _RECALL = _tool(
     "recall",
-    "Search everything recorded, by words and meaning. Use it before deciding, and when something "
-    "looks odd: was it tried, why is it so?",
+    "Search everything recorded. Use it before deciding, and when something looks odd: was it "
+    "tried, why is it so?",
     _object(
         {
             "query": _text(),
-            "kind": _text("decision, gotcha, pattern, question, blocker, handoff..."),
+            "kind": _text("decision, gotcha, pattern, handoff..."),
             "task": _text(),
-            "path": _text("file or folder"),
-            "limit": _number("default 5"),
+            "path": _text(),
+            "limit": _number(),
         },
         ("query",),
     ),
@@ -90,13 +86,13 @@ _RECALL = _tool(
 
 _SHOW = _tool(
     "show",
-    "Expand an id from a brief or a search: an item (T-1#d3) in full, or a task (T-1) with all its "
-    "items, at a version, or its history.",
+    "Expand an id from a brief or a search: an item (T-1#d3), or a task (T-1) at a version, or its "
+    "history.",
     _object(
         {
             "id": _text(),
-            "version": _number("the task as it was then"),
-            "history": {"type": "boolean", "description": "the task's records, newest first"},
+            "version": _number(),
+            "history": {"type": "boolean"},
             **_PAGE,
         },
         ("id",),
@@ -106,13 +102,13 @@ _SHOW = _tool(
 
 _TASKS = _tool(
     "tasks",
-    "List tasks: status, phase, holder. Use it to find work, or the id for other tools.",
+    "List tasks: status, phase, holder. Use it to find work, or an id.",
     _object(
         {
             "status": _text(choices=TASK_STATUSES),
-            "holder": _text("an agent"),
-            "limit": _number("default 20"),
-            "after": _number("from the last page"),
+            "holder": _text(),
+            "limit": _number(),
+            "after": _number(),
         }
     ),
     is_reading=True,
@@ -121,7 +117,7 @@ _TASKS = _tool(
 _GATES = _tool(
     "gates",
     "List what a person has to approve before a task goes on. Only people can approve.",
-    _object({"task": _text(), "all": {"type": "boolean", "description": "answered ones too"}}),
+    _object({"task": _text(), "all": {"type": "boolean"}}),
     is_reading=True,
 )
 
@@ -161,8 +157,8 @@ def _handoff_schema() -> JsonObject:
 
 _HANDOFF = _tool(
     "handoff",
-    "Record a handoff, so that the next agent (or you, in a new session) can go on. Call it when "
-    "you finish, stop, are blocked or pass work on. Other fields: passdown://schema/handoff.",
+    "Record a handoff for the next agent. Call it when you finish, stop, are blocked or pass work "
+    "on. Other fields: passdown://schema/handoff.",
     _handoff_schema(),
     is_reading=False,
 )
@@ -176,9 +172,9 @@ _DECIDE = _tool(
             "rationale": _text(),
             "task": _text(),
             "alternatives": _list(),
-            "paths": _list("files it governs"),
+            "paths": _list(),
             "tags": _list(),
-            "supersedes": _list("decisions replaced: T-1#d1"),
+            "supersedes": _list(),
             **_AGENT,
             **_KEY,
         },
@@ -189,17 +185,18 @@ _DECIDE = _tool(
 
 _NOTE = _tool(
     "note",
-    "Record what others should know: a pattern to keep to (needs location) or a gotcha to watch "
-    "out for (needs mitigation). Without a task it holds for all work.",
+    "Record a pattern (needs location) or a gotcha (needs mitigation); without a task it holds for "
+    "all work. Or, with `to`, ask an agent of your run, or let it review your work.",
     _object(
         {
-            "kind": _text(choices=("pattern", "gotcha")),
+            "kind": _text(choices=("pattern", "gotcha", *REQUEST_KINDS)),
             "text": _text(),
-            "location": _text("where it is used, or was found"),
+            "to": _text(),
+            "location": _text(),
             "mitigation": _text("how to avoid it"),
             "severity": _text(choices=LEVELS),
             "task": _text(),
-            "tags": _list("of a pattern"),
+            "tags": _list(),
             **_AGENT,
             **_KEY,
         },
@@ -216,12 +213,30 @@ _TASK_NEW = _tool(
             "task": _text("a new id: T-7"),
             "title": _text(),
             "description": _text(),
-            "criteria": _list("how one tells that it is done"),
+            "criteria": _list(),
             "depends_on": _list("task ids"),
             **_AGENT,
             **_KEY,
         },
         ("task", "title"),
+    ),
+    is_reading=False,
+)
+
+_KNOWLEDGE_ADD = _tool(
+    "knowledge_add",
+    "Record a component, rule or other fact of the project, as soon as you learn it.",
+    _object(
+        {
+            "knowledge": {
+                "type": "object",
+                "description": "id, type, summary, edges: [{relation, target}]",
+            },
+            "task": _text(),
+            **_AGENT,
+            **_KEY,
+        },
+        ("knowledge",),
     ),
     is_reading=False,
 )
@@ -236,6 +251,7 @@ TOOLS: tuple[JsonObject, ...] = (
     _DECIDE,
     _NOTE,
     _TASK_NEW,
+    _KNOWLEDGE_ADD,
 )
 
 BY_NAME: dict[str, JsonObject] = {tool["name"]: tool for tool in TOOLS}
@@ -245,7 +261,7 @@ Passdown keeps a project's handoffs between agents: tasks, decisions and why, go
 next steps. Search for its tools
 - at the start of work or after a compaction: tasks (what is there), brief (what to know of one);
 - before you decide or change something others worked on: recall;
-- as soon as you decide or learn something: decide, note;
+- as soon as you decide or learn something: decide, note, knowledge_add;
 - when you stop, finish, are blocked or pass work on: handoff.
 Ids: T-1 is a task, T-1#d3 its third decision; show opens both. Everywhere, `agent` is your name \
 ({named}) and `key` makes a retry of a write safe. What \

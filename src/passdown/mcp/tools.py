@@ -40,7 +40,7 @@ from passdown.errors import (
     StoreUnavailable,
     count_problems,
 )
-from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, RECORDS
+from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, RECORDS, REQUEST_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -503,7 +503,14 @@ def decision_problems(given: JsonObject) -> list[Problem]:
 
 
 def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
-    """Record a pattern or a gotcha."""
+    """Record a pattern or a gotcha; or ask an agent of a run, and give its answer."""
+    if given["kind"] in REQUEST_KINDS:
+        from passdown.relay.operations import only_run
+
+        request = {"by": agent, "kind": given["kind"], "key": given.get("key")}
+        run = only_run(workspace)
+        answer = workspace.relay.ask(run, given["to"], given["text"], **request)
+        return f"{answer.agent} in {answer.run}: {answer.text}"
     who = {"agent": agent, "task": given.get("task"), "key": given.get("key")}
     return _receipt_text(workspace.note(given["kind"], **who, **_note_entry(given)))
 
@@ -511,6 +518,8 @@ def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
 def note_problems(given: JsonObject) -> list[Problem]:
     """What the rules of its kind say against a note: a pattern has a place, a gotcha a remedy."""
     kind: object = given.get("kind")
+    if kind in REQUEST_KINDS and not given.get("to"):
+        return [Problem("to", "required", "is missing", "an agent of your run")]
     if not isinstance(kind, str) or kind not in _NOTE_NAMES:
         return []
     names = _NOTE_NAMES[kind]
@@ -527,6 +536,17 @@ def _note_entry(given: JsonObject) -> JsonObject:
     names = _NOTE_NAMES[given["kind"]]
     entry = {names[name]: value for name, value in given.items() if name in names}
     return {"severity": "medium", **entry} if given["kind"] == "gotcha" else entry
+
+
+def knowledge_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """Record one entry of the knowledge graph."""
+    from passdown.workspace.knowledge_tool import KnowledgeTool
+
+    tool = KnowledgeTool(workspace, agent, given.get("task", ""))
+    answer = tool({"knowledge": given["knowledge"]})
+    if answer.is_error:
+        raise ToolRefused(answer.text)
+    return answer.text
 
 
 def task_new_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
@@ -558,6 +578,10 @@ _PROBLEM_CHARACTERS = 1_200
 
 UNNAMED_CLIENT = "mcp-client"
 """Who writes where neither the call, the environment nor the client has a name."""
+
+
+class ToolRefused(Exception):
+    """A tool refused its arguments and says why in its own words."""
 
 
 class ToolResult(NamedTuple):
@@ -604,6 +628,7 @@ _HANDLERS: dict[str, ToolHandler] = {
     "note": ToolHandler(
         note_tool, {"issue": "text", "pattern": "text", **_TASK_ALIASES}, note_problems
     ),
+    "knowledge_add": ToolHandler(knowledge_tool, _TASK_ALIASES),
     "task_new": ToolHandler(
         task_new_tool, {"id": "task", "needs": "depends_on", **_TASK_ALIASES}, task_problems
     ),
@@ -625,6 +650,8 @@ def call_tool(
         given, writer = _arguments_of(name, tool, arguments, agent)
         with shared.workspace() as workspace:
             text = tool.carry(workspace, given, writer)
+    except ToolRefused as refused:
+        return ToolResult(visible(str(refused), keep_newlines=True), is_error=True)
     except InvalidInput as error:
         error = _with_unknown_task(shared, name, arguments, error)
         return ToolResult(visible(error_text(error, name), keep_newlines=True), is_error=True)

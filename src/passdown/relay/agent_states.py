@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
-from passdown.relay.relay_file import VERDICTS
+from passdown.relay.run import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

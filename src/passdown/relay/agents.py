@@ -20,6 +20,7 @@ from passdown.core.redaction import redact
 from passdown.core.text import text_problems, visible
 from passdown.core.times import stamp
 from passdown.errors import Conflict, GateRefused, KeyReused, PassdownError, Problem
+from passdown.knowledge.sync import sync_after_completion
 from passdown.relay.agent_states import (
     BUDGET_REVIEW,
     CODER,
@@ -380,6 +381,7 @@ class RunAgents:
 
     def __init__(self, workspace: Workspace, on_setup: Callable[[str], None] | None = None) -> None:
         self.states = AgentStates(workspace, on_setup=on_setup)
+        self._streams = WorkspaceStreams(workspace)
         self._settling = threading.Lock()
 
     def begin(self, run: Run, turn: LegRun) -> None:
@@ -439,14 +441,18 @@ class RunAgents:
         if run.lane == EXPRESS:
             agents = {name: name for name in run.relay.agents}
         with self._settling:
+            is_over = False
             for name, agent in agents.items():
                 lease = self.states.current_lease(name)
                 if lease is None or lease.run != run.run:
                     continue
                 if run.ended_at:
                     self._end(lease, is_done=run.status == "completed", why=run.why or run.status)
+                    is_over = True
                 elif _is_under_review(run, agent):
                     self._review(run, name, agent)
+            for problem in sync_after_completion(self._streams.context) if is_over else ():
+                LOG.warning("%s: %s", run.run, visible(problem.line()))
 
     def _review(self, run: Run, name: str, agent: str) -> None:
         """Wait for a verdict: in BUDGET_REVIEW, or in SUSPEND for that of a person."""

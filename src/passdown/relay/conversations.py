@@ -36,7 +36,7 @@ from passdown.relay.messages import (
     message_of,
 )
 from passdown.relay.prompts import PromptSubject, Templates, minimal_text, system_text
-from passdown.relay.relay_file import APPROVALS, VERDICTS
+from passdown.relay.run import APPROVALS, VERDICTS
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:

@@ -50,8 +50,7 @@ from passdown.relay.git import (
     locked,
     open_pull_request,
 )
-from passdown.relay.relay_file import AGAIN, relay_of
-from passdown.relay.run import ERROR
+from passdown.relay.run import AGAIN, ERROR, relay_of
 from passdown.relay.runs import EXPRESS, Runs
 from passdown.workspace.streams import WorkspaceStreams
 

@@ -5,6 +5,7 @@ Each takes the workspace and gives plain JSON, so that they are the same here an
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from passdown.core.kinds import AGENT_STREAM, CONVERSATION_STREAM
@@ -74,6 +75,62 @@ def stop_run(workspace: Workspace, run: str, *, by: str, why: str = "") -> JsonO
         why: The reason.
     """
     return _followed_up(workspace, Runs(workspace).stop(run, by=by, why=why))
+
+
+REQUEST_KINDS = ("question", "plan", "code", "completion", "budget")
+
+
+class AgentAnswer(NamedTuple):
+    """What an agent of a run answered; `verdict` is "" for a question, `undecided` for changes."""
+
+    run: str
+    agent: str
+    verdict: str
+    text: str
+
+
+def ask_agent(
+    workspace: Workspace,
+    run: str,
+    to: str,
+    text: str,
+    *,
+    by: str,
+    kind: str = "question",
+    key: str | None = None,
+) -> AgentAnswer:
+    """Ask an agent of a run, in its conversation with the sender, and wait for the answer.
+
+    Its runner is executed where the store is.
+
+    Args:
+        run: The run.
+        to: The agent to ask.
+        text: The question, or what is to be reviewed.
+        by: Who asks.
+        kind: question, or a review: plan, code, completion or budget.
+        key: With it, a repeat gives the recorded answer and asks nobody.
+    """
+    from passdown.relay.turns import Turns
+
+    if kind not in REQUEST_KINDS:
+        problem = Problem("kind", "invalid_choice", f"{kind[:80]!r}", " | ".join(REQUEST_KINDS))
+        raise InvalidInput("the request is refused; nothing was recorded", [problem])
+    found = Runs(workspace).get(run)
+    with any_author():  # the answer is the agent's, not the sender's
+        answer = Turns(workspace).ask(found, by, to, kind, text, key=key or "")
+    return AgentAnswer(run, to, answer.verdict, answer.message.content)
+
+
+def only_run(workspace: Workspace) -> str:
+    """The run that is meant where none is named: PASSDOWN_RUN, or the only one under way."""
+    if named := os.environ.get("PASSDOWN_RUN"):
+        return named
+    found = [run["run"] for run in workspace.relay.runs().items if not run["ended_at"]]
+    if len(found) == 1:
+        return found[0]
+    problem = Problem("run", "required", f"{len(found)} runs are under way", "a run, such as R-1")
+    raise InvalidInput("it isn't clear which run is meant", [problem])
 
 
 def _followed_up(workspace: Workspace, run: Run) -> JsonObject:

@@ -11,7 +11,7 @@ from passdown.context.pipeline import collapse
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem
 from passdown.relay.messages import shortened_to
-from passdown.relay.relay_file import KINDS, WORK
+from passdown.relay.run import KINDS, WORK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.intake import as_error
 from passdown.core.kinds import OUTCOMES, PHASES
@@ -13,6 +13,7 @@ from passdown.core.parsing import load_yaml
 from passdown.core.schema import (
     AGENT,
     ANY_TEXT,
+    REQUIRED,
     TASK_ID,
     TRUTH,
     Choice,
@@ -22,15 +23,34 @@ from passdown.core.schema import (
     Optional,
     Part,
     Pattern,
+    Type,
     check,
     declare,
     json_schema,
     shape,
-    value_of,
 )
 from passdown.core.settings import NEEDS
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem, limited_problems
+from passdown.relay.run import (
+    APPROVALS,
+    DIRECTIONS,
+    END,
+    KINDS,
+    PERSON,
+    STOP,
+    VERDICTS,
+    WAIT,
+    AgentLimits,
+    Leg,
+    Relay,
+    RelayAgent,
+    RelayFields,
+    Rule,
+    RunnerOptions,
+    When,
+    relay_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,217 +59,92 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
 
-END, STOP, AGAIN, WAIT, BACK = "end", "stop", "again", "wait", "back"
-DIRECTIONS = (END, STOP, AGAIN, WAIT, BACK)
-"""Targets of a rule besides legs: completed, failed, the same leg again, wait for a person, the leg
-that led here."""
-
-WORK = "work"
-REVIEWS = ("plan_review", "code_review", "completion")
-KINDS = (WORK, "question", *REVIEWS, "budget_review")
-"""What a leg may ask for; each but `work` has a template of its name."""
-APPROVALS = ("approved", "changes", "rejected")
-VERDICTS = ("continue", "pivot", "escalate", "abandon")
-PERSON = "person"
-MAX_PARTIAL = 3
-MAX_REJECTED = 3
-DEFAULT_LOOPS = 8
 RUNNERS = ("command", "script", "python")
 
 _EXCLUSIVE = frozenset({END, STOP, WAIT})
 _REFUSED = "the relay is refused; nothing was started"
 _NAMES = List(ANY_TEXT, most=100, takes_one=True)
 _WORDS = List(ANY_TEXT, most=1_000, takes_one=True)
-_HOURS = Optional(Number(0, 1_000_000, is_float=True))
 _VARIABLE = Pattern("[^=\\0]+")
 
 
-@shape
-class When:
-    """What a rule matches; an empty field matches anything."""
-
-    outcome: tuple[str, ...] = declare(List(Choice(*OUTCOMES, "error"), takes_one=True), default=())
-    to: str = declare(AGENT, default="")
-    gate: str = declare(Choice("", "approved", "rejected"), default="")
-    verdict: tuple[str, ...] = declare(
-        List(Choice(*APPROVALS, *VERDICTS), takes_one=True), default=()
-    )
-
-
-@shape
-class Rule:
-    """Where to go after a leg. After `at_most` uses (0: no limit), `otherwise` counts."""
-
-    when: When = declare(Part(When), default_factory=When)
-    go: tuple[str, ...] = declare(_NAMES)
-    at_most: int = declare(Number(0, 1_000), default=0)
-    otherwise: tuple[str, ...] = declare(_NAMES, default=(STOP,))
-
-    def fits(self, outcome: str, to: str, gate: str, verdict: str = "") -> bool:
-        """Whether it matches a leg that ended so. A rejected gate needs a rule that names it."""
-        when = self.when
-        if (gate == "rejected") != (when.gate == "rejected"):
-            return False
-        is_outcome = not when.outcome or outcome in when.outcome
-        is_verdict = not when.verdict or verdict in when.verdict
-        return is_outcome and is_verdict and when.to in ("", to) and when.gate in ("", gate)
-
-    @property
-    def fits_all(self) -> bool:
-        """Whether it matches everything but a rejected gate."""
-        return self.when == When()
+def _declared(value: Any, /, **types: Type) -> type[Any]:
+    """The shape that a value's plain data is held to; names and defaults are the value's own."""
+    fields: Document = {}
+    for name in value._fields:
+        of, default = types[name], value._field_defaults.get(name, REQUIRED)
+        if default is REQUIRED or not isinstance(of, Part | Map):
+            fields[name] = declare(of, default=default)
+        else:
+            made = of.of if isinstance(of, Part) else dict
+            fields[name] = declare(of, default_factory=cast("Any", made))
+    body = {**fields, "__annotations__": dict.fromkeys(fields, Any), "__doc__": value.__doc__}
+    return shape(type(value.__name__, (), body))
 
 
-@shape
-class Leg:
-    """One agent's turn.
-
-    `gate` is a question that a person answers before anything follows. A leg with `joins` starts
-    when all of those legs have led to it.
-    """
-
-    leg: str = declare(TASK_ID)
-    agent: str = declare(AGENT)
-    kind: str = declare(Choice(*KINDS), default=WORK)
-    request: str = declare(ANY_TEXT, default="")
-    phase: str = declare(Choice("", *PHASES), default="")
-    gate: str = declare(ANY_TEXT, default="")
-    peer: str = declare(ANY_TEXT, default="")
-    fresh: bool = declare(TRUTH, default=False)
-    joins: tuple[str, ...] = declare(_NAMES, default=())
-    then: tuple[Rule, ...] = declare(List(Part(Rule)), default=())
-
-
-@shape
-class CommandOptions:
-    """A program that is run for each turn, and its options."""
-
-    command: tuple[str, ...] = declare(List(ANY_TEXT, most=1_000), default=())
-    prompt: str = declare(Choice("stdin", "argument", "file"), default="stdin")
-    env: Mapping[str, str] = declare(Map(ANY_TEXT, key=_VARIABLE), default_factory=dict)
-    pass_env: tuple[str, ...] | None = declare(Optional(List(_VARIABLE)), default=None)
-    max_output: int = declare(Number(1_000, 1_000_000_000), default=1_000_000)
-    timeout_s: float = declare(Number(0, 604_800, is_float=True), default=604_800.0)
-
-
-@shape
-class RunnerOptions(CommandOptions):
-    """What runs an agent: one of command, script and python, with its options."""
-
-    script: str = declare(ANY_TEXT, default="")
-    python: str = declare(ANY_TEXT, default="")
-
-
-@shape
-class AgentLimits:
-    """Limits of an agent: turns in one run, tokens in its context, seconds for a leg."""
-
-    loops: int = declare(Number(1, 1_000), default=DEFAULT_LOOPS)
-    context_tokens: int = declare(Number(1_000, 100_000_000), default=100_000)
-    seconds: float = declare(Number(0, 604_800, is_float=True), default=600.0)
-
-
-@shape
-class RelayAgent:
-    """An agent of a relay: what it is told, what runs it, what it may use up.
-
-    `review_by` decides when its loops are used up: an agent's name, or `person`.
-    """
-
-    profile: str = declare(AGENT, default="")
-    role: str = declare(ANY_TEXT, default="")
-    rules: tuple[str, ...] = declare(_WORDS, default=())
-    spec: str = declare(ANY_TEXT, default="")
-    templates: str = declare(ANY_TEXT, default="")
-    memory: str = declare(Choice("task", "project"), default="task")
-    sharing: str = declare(Choice("off", "pairs", "all"), default="off")
-    separate: tuple[str, ...] = declare(_NAMES, default=())
-    max_age_hours: float | None = declare(_HOURS, default=None)
-    runner: RunnerOptions = declare(Part(RunnerOptions))
-    needs: Mapping[str, tuple[str, ...]] = declare(Map(_WORDS), default_factory=dict)
-    limits: AgentLimits = declare(Part(AgentLimits), default_factory=AgentLimits)
-    review_by: str = declare(ANY_TEXT, default=PERSON)
-
-
-@shape
-class RelayFields:
-    """A relay file."""
-
-    relay: str = declare(TASK_ID)
-    description: str = declare(ANY_TEXT, default="")
-    budget: int = declare(Number(50, 1_000_000), default=1_500)
-    parallel: int = declare(Number(1, 64), default=4)
-    agents: Mapping[str, RelayAgent] = declare(Map(Part(RelayAgent), key=AGENT, least=1, most=100))
-    legs: tuple[Leg, ...] = declare(List(Part(Leg), least=1, most=500))
-
-
-class Relay(NamedTuple):
-    """A relay; `document` is the content of its file with every default, as it is recorded."""
-
-    name: str
-    description: str
-    budget: int
-    agents: dict[str, RelayAgent]
-    legs: dict[str, Leg]
-    parallel: int
-    document: Document
-
-    def first(self) -> Leg:
-        """The leg that a run starts with."""
-        return next(iter(self.legs.values()))
-
-    def planning(self) -> Leg:
-        """Where a change of direction starts: the first planning leg, or else the first leg."""
-        return next((leg for leg in self.legs.values() if leg.phase == "planning"), self.first())
-
-    def rules(self, leg: Leg) -> tuple[Rule, ...]:
-        """The rules of a leg, those of the file first; the last one matches everything."""
-        names = [*self.legs, END]
-        following = names[names.index(leg.leg) + 1]
-        return (*leg.then, *_kind_rules(self, leg.kind, following), *_default_rules(following))
-
-
-def relay_of(document: Document) -> Relay:
-    """The relay of a checked document; fields that it was written without have their defaults.
-
-    Raises ValueError for one that isn't valid.
-    """
-    document, checks = check(RelayFields, document)
-    try:
-        fields = value_of(RelayFields, document)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(checks.errors[0].line() if checks.errors else str(error)) from error
-    legs = {leg.leg: leg for leg in fields.legs}
-    name, text, budget = fields.relay, fields.description, fields.budget
-    return Relay(name, text, budget, dict(fields.agents), legs, fields.parallel, document)
-
-
-def _rule(go: str, at_most: int = 0, otherwise: str = STOP, **when: Any) -> Rule:
-    return Rule(when=When(**when), go=(go,), at_most=at_most, otherwise=(otherwise,))
-
-
-def _kind_rules(relay: Relay, kind: str, following: str) -> tuple[Rule, ...]:
-    if kind == "question":
-        return (_rule(BACK, outcome=("completed",)),)
-    if kind == "budget_review":
-        pivot = relay.planning().leg
-        targets = zip(VERDICTS, (following, pivot, WAIT, STOP), strict=True)
-        return tuple(_rule(target, verdict=(verdict,)) for verdict, target in targets)
-    if kind in REVIEWS:
-        changes = _rule(BACK, MAX_REJECTED, verdict=("changes",))
-        return (changes, _rule(STOP, verdict=("rejected",)))
-    return ()
-
-
-def _default_rules(following: str) -> tuple[Rule, ...]:
-    return (
-        _rule(AGAIN, MAX_REJECTED, gate="rejected"),
-        _rule(following, outcome=("completed",)),
-        _rule(AGAIN, MAX_PARTIAL, outcome=("partial",)),
-        _rule(AGAIN, MAX_PARTIAL, outcome=("blocked",), gate="approved"),
-        _rule(WAIT, outcome=("blocked",)),
-        _rule(STOP),
-    )
+_WHEN = _declared(
+    When,
+    outcome=List(Choice(*OUTCOMES, "error"), takes_one=True),
+    to=AGENT,
+    gate=Choice("", "approved", "rejected"),
+    verdict=List(Choice(*APPROVALS, *VERDICTS), takes_one=True),
+)
+_RULE = _declared(Rule, go=_NAMES, when=Part(_WHEN), at_most=Number(0, 1_000), otherwise=_NAMES)
+_LEG = _declared(
+    Leg,
+    leg=TASK_ID,
+    agent=AGENT,
+    kind=Choice(*KINDS),
+    request=ANY_TEXT,
+    phase=Choice("", *PHASES),
+    gate=ANY_TEXT,
+    peer=ANY_TEXT,
+    fresh=TRUTH,
+    joins=_NAMES,
+    then=List(Part(_RULE)),
+)
+RUNNER_SHAPE = _declared(
+    RunnerOptions,
+    command=List(ANY_TEXT, most=1_000),
+    prompt=Choice("stdin", "argument", "file"),
+    env=Map(ANY_TEXT, key=_VARIABLE),
+    pass_env=Optional(List(_VARIABLE)),
+    max_output=Number(1_000, 1_000_000_000),
+    timeout_s=Number(0, 604_800, is_float=True),
+    script=ANY_TEXT,
+    python=ANY_TEXT,
+)
+_LIMITS = _declared(
+    AgentLimits,
+    loops=Number(1, 1_000),
+    context_tokens=Number(1_000, 100_000_000),
+    seconds=Number(0, 604_800, is_float=True),
+)
+_AGENT = _declared(
+    RelayAgent,
+    runner=Part(RUNNER_SHAPE),
+    profile=AGENT,
+    role=ANY_TEXT,
+    rules=_WORDS,
+    spec=ANY_TEXT,
+    templates=ANY_TEXT,
+    memory=Choice("task", "project"),
+    sharing=Choice("off", "pairs", "all"),
+    separate=_NAMES,
+    max_age_hours=Optional(Number(0, 1_000_000, is_float=True)),
+    needs=Map(_WORDS),
+    limits=Part(_LIMITS),
+    review_by=ANY_TEXT,
+)
+_RELAY = _declared(
+    RelayFields,
+    relay=TASK_ID,
+    agents=Map(Part(_AGENT), key=AGENT, least=1, most=100),
+    legs=List(Part(_LEG), least=1, most=500),
+    description=ANY_TEXT,
+    budget=Number(50, 1_000_000),
+    parallel=Number(1, 64),
+)
 
 
 def read_relay(text: str | bytes, *, is_toml: bool = False, folder: str = "") -> Relay:
@@ -262,7 +157,7 @@ def read_relay(text: str | bytes, *, is_toml: bool = False, folder: str = "") ->
 
 def check_relay(data: object, *, folder: str = "") -> Relay:
     """The relay of plain data; raises InvalidInput with every problem."""
-    plain, checks = check(RelayFields, data)
+    plain, checks = check(_RELAY, data)
     problems = [as_error(problem) for problem in limited_problems(checks.problems())]
     known = [problem.path for problem in problems]
     problems += [
@@ -280,7 +175,7 @@ def check_relay(data: object, *, folder: str = "") -> Relay:
 
 def relay_schema() -> Document:
     """The JSON Schema of a relay file."""
-    return json_schema(RelayFields)
+    return json_schema(_RELAY)
 
 
 def _toml(text: str | bytes) -> object:
@@ -393,7 +288,7 @@ def _targets(relay: Relay, leg: Leg) -> set[str]:
     found: set[str] = set()
     for rule in relay.rules(leg):
         found.update(target for target in (*rule.go, *rule.otherwise) if target in relay.legs)
-        if rule.fits_all:
+        if rule.when == When():
             break
     return found
 

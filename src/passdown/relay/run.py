@@ -7,27 +7,220 @@ The rules of a leg are read from the top, and the first that matches says what f
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.kinds import RUN_STREAM
 from passdown.core.names import MAX_AGENT
-from passdown.relay.relay_file import (
-    AGAIN,
-    BACK,
-    END,
-    PERSON,
-    STOP,
-    WAIT,
-    relay_of,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from passdown.core.record import Record
-    from passdown.relay.relay_file import Leg, Relay, Rule
 
     Document = dict[str, Any]
+
+END, STOP, AGAIN, WAIT, BACK = "end", "stop", "again", "wait", "back"
+DIRECTIONS = (END, STOP, AGAIN, WAIT, BACK)
+"""Targets of a rule besides legs: completed, failed, the same leg again, wait for a person, the leg
+that led here."""
+
+WORK = "work"
+REVIEWS = ("plan_review", "code_review", "completion")
+KINDS = (WORK, "question", *REVIEWS, "budget_review")
+"""What a leg may ask for; each but `work` has a template of its name."""
+APPROVALS = ("approved", "changes", "rejected")
+VERDICTS = ("continue", "pivot", "escalate", "abandon")
+PERSON = "person"
+MAX_PARTIAL = 3
+MAX_REJECTED = 3
+DEFAULT_LOOPS = 8
+
+
+class When(NamedTuple):
+    """What a rule matches; an empty field matches anything."""
+
+    outcome: tuple[str, ...] = ()
+    to: str = ""
+    gate: str = ""
+    verdict: tuple[str, ...] = ()
+
+
+class Rule(NamedTuple):
+    """Where to go after a leg. After `at_most` uses (0: no limit), `otherwise` counts."""
+
+    go: tuple[str, ...]
+    when: When = When()
+    at_most: int = 0
+    otherwise: tuple[str, ...] = (STOP,)
+
+    def fits(self, outcome: str, to: str, gate: str, verdict: str = "") -> bool:
+        """Whether it matches a leg that ended so. A rejected gate needs a rule that names it."""
+        when = self.when
+        if (gate == "rejected") != (when.gate == "rejected"):
+            return False
+        is_outcome = not when.outcome or outcome in when.outcome
+        is_verdict = not when.verdict or verdict in when.verdict
+        return is_outcome and is_verdict and when.to in ("", to) and when.gate in ("", gate)
+
+
+class Leg(NamedTuple):
+    """One agent's turn.
+
+    `gate` is a question that a person answers before anything follows. A leg with `joins` starts
+    when all of those legs have led to it.
+    """
+
+    leg: str
+    agent: str
+    kind: str = WORK
+    request: str = ""
+    phase: str = ""
+    gate: str = ""
+    peer: str = ""
+    fresh: bool = False
+    joins: tuple[str, ...] = ()
+    then: tuple[Rule, ...] = ()
+
+
+class RunnerOptions(NamedTuple):
+    """What runs an agent: one of command, script and python, with its options."""
+
+    command: tuple[str, ...] = ()
+    prompt: str = "stdin"
+    env: Mapping[str, str] = {}
+    pass_env: tuple[str, ...] | None = None
+    max_output: int = 1_000_000
+    timeout_s: float = 604_800.0
+    script: str = ""
+    python: str = ""
+
+
+class AgentLimits(NamedTuple):
+    """Limits of an agent: turns in one run, tokens in its context, seconds for a leg."""
+
+    loops: int = DEFAULT_LOOPS
+    context_tokens: int = 100_000
+    seconds: float = 600.0
+
+
+class RelayAgent(NamedTuple):
+    """An agent of a relay: what it is told, what runs it, what it may use up.
+
+    `review_by` decides when its loops are used up: an agent's name, or `person`.
+    """
+
+    runner: RunnerOptions
+    profile: str = ""
+    role: str = ""
+    rules: tuple[str, ...] = ()
+    spec: str = ""
+    templates: str = ""
+    memory: str = "task"
+    sharing: str = "off"
+    separate: tuple[str, ...] = ()
+    max_age_hours: float | None = None
+    needs: Mapping[str, list[str]] = {}
+    limits: AgentLimits = AgentLimits()
+    review_by: str = PERSON
+
+
+class RelayFields(NamedTuple):
+    """A relay file."""
+
+    relay: str
+    agents: Mapping[str, RelayAgent]
+    legs: tuple[Leg, ...]
+    description: str = ""
+    budget: int = 1_500
+    parallel: int = 4
+
+
+class Relay(NamedTuple):
+    """A relay; `document` is the content of its file with every default, as it is recorded."""
+
+    name: str
+    description: str
+    budget: int
+    agents: dict[str, RelayAgent]
+    legs: dict[str, Leg]
+    parallel: int
+    document: Document
+
+    def first(self) -> Leg:
+        """The leg that a run starts with."""
+        return next(iter(self.legs.values()))
+
+    def planning(self) -> Leg:
+        """Where a change of direction starts: the first planning leg, or else the first leg."""
+        return next((leg for leg in self.legs.values() if leg.phase == "planning"), self.first())
+
+    def rules(self, leg: Leg) -> tuple[Rule, ...]:
+        """The rules of a leg, those of the file first; the last one matches everything."""
+        names = [*self.legs, END]
+        following = names[names.index(leg.leg) + 1]
+        return (*leg.then, *_kind_rules(self, leg.kind, following), *_default_rules(following))
+
+
+_PARTS: dict[Any, dict[str, Any]] = {
+    Rule: {"when": When},
+    Leg: {"then": Rule},
+    RelayAgent: {"runner": RunnerOptions, "limits": AgentLimits},
+}
+"""The fields of a value that hold other values."""
+
+
+def _value(kind: Any, given: Document) -> Any:
+    """The value of plain data; fields that it was written without have their defaults."""
+    fields: Document = {}
+    for name in kind._fields:
+        if name in given:
+            part, found = _PARTS.get(kind, {}).get(name), given[name]
+            if isinstance(found, list):
+                parts = cast("list[Any]", found)
+                fields[name] = tuple(_value(part, each) if part else each for each in parts)
+            else:
+                fields[name] = _value(part, found) if part else found
+    return kind(**fields)
+
+
+def relay_of(document: Document) -> Relay:
+    """The relay of a checked document."""
+    agents = {name: _value(RelayAgent, given) for name, given in document["agents"].items()}
+    legs = {given["leg"]: _value(Leg, given) for given in document["legs"]}
+    defaults = RelayFields._field_defaults
+    description, budget, parallel = (
+        document.get(name, defaults[name]) for name in ("description", "budget", "parallel")
+    )
+    return Relay(document["relay"], description, budget, agents, legs, parallel, document)
+
+
+def _rule(go: str, at_most: int = 0, otherwise: str = STOP, **when: Any) -> Rule:
+    return Rule(when=When(**when), go=(go,), at_most=at_most, otherwise=(otherwise,))
+
+
+def _kind_rules(relay: Relay, kind: str, following: str) -> tuple[Rule, ...]:
+    if kind == "question":
+        return (_rule(BACK, outcome=("completed",)),)
+    if kind == "budget_review":
+        pivot = relay.planning().leg
+        targets = zip(VERDICTS, (following, pivot, WAIT, STOP), strict=True)
+        return tuple(_rule(target, verdict=(verdict,)) for verdict, target in targets)
+    if kind in REVIEWS:
+        changes = _rule(BACK, MAX_REJECTED, verdict=("changes",))
+        return (changes, _rule(STOP, verdict=("rejected",)))
+    return ()
+
+
+def _default_rules(following: str) -> tuple[Rule, ...]:
+    return (
+        _rule(AGAIN, MAX_REJECTED, gate="rejected"),
+        _rule(following, outcome=("completed",)),
+        _rule(AGAIN, MAX_PARTIAL, outcome=("partial",)),
+        _rule(AGAIN, MAX_PARTIAL, outcome=("blocked",), gate="approved"),
+        _rule(WAIT, outcome=("blocked",)),
+        _rule(STOP),
+    )
+
 
 ERROR = "error"
 """The outcome of a leg that gave no valid handoff."""

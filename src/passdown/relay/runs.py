@@ -16,10 +16,10 @@ from passdown.core.redaction import redact_value
 from passdown.core.text import text_problems
 from passdown.core.times import parse_time
 from passdown.errors import Conflict, Damaged, NotFound, PassdownError, Problem
-from passdown.relay.relay_file import VERDICTS
 from passdown.relay.run import (
     REVIEW,
     RUNNING,
+    VERDICTS,
     WAITING,
     GateState,
     RunTransition,
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from passdown.core.record import Record
     from passdown.core.types import JsonObject
-    from passdown.relay.relay_file import Relay
-    from passdown.relay.run import LegRun, Run
+    from passdown.relay.run import LegRun, Relay, Run
     from passdown.workspace import Workspace
 
 

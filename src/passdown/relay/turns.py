@@ -34,8 +34,18 @@ from passdown.relay.agent_states import SETUP
 from passdown.relay.agents import RunAgents, instance_at, instance_name
 from passdown.relay.conversations import Approval, Conversations, approve, ask, verdict_of
 from passdown.relay.messages import Message
-from passdown.relay.relay_file import APPROVALS, VERDICTS, WORK, agent_runner
-from passdown.relay.run import ERROR, HELD, REVIEW, is_overlapping, next_agent, peer_of
+from passdown.relay.relay_file import agent_runner
+from passdown.relay.run import (
+    APPROVALS,
+    ERROR,
+    HELD,
+    REVIEW,
+    VERDICTS,
+    WORK,
+    is_overlapping,
+    next_agent,
+    peer_of,
+)
 from passdown.relay.runners import AgentRequest
 from passdown.relay.runners.scripted import ScriptedRunner, as_runner
 from passdown.workspace.briefs import brief_for
@@ -460,9 +470,12 @@ class Turns:
         verdicts = _verdicts("budget_review" if kind == "budget" else kind)
 
         def read(text: str) -> str:
+            if not text.strip():
+                problem = Problem("", "empty", "the reply is empty", "an answer")
+                raise InvalidInput("there is no answer", [problem])
             if verdicts:
                 read_verdict(text, verdicts)
-            return storable(text) if text.strip() else "(no answer)"
+            return storable(text)
 
         result = ask_until_valid(
             self._runner(run, to), asked, read=read, returned=_verdict_rejection(verdicts)

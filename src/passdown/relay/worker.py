@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from passdown.core.types import JsonObject
-    from passdown.relay.relay_file import Relay
-    from passdown.relay.run import LegRun, Run
+    from passdown.relay.run import LegRun, Relay, Run
     from passdown.relay.runners import Runner
     from passdown.relay.turns import OnEvent
     from passdown.workspace import Workspace

@@ -48,7 +48,7 @@ from passdown.knowledge.sync import KnowledgeSync, WrittenKnowledge
 from passdown.ledger.bundles import BundleImport
 from passdown.ledger.verification import Verification
 from passdown.operations import Operation
-from passdown.relay.operations import RunList
+from passdown.relay.operations import AgentAnswer, RunList
 from passdown.search.embedders import Embed
 from passdown.workspace.context import Context
 from passdown.workspace.location import Location
@@ -1183,6 +1183,29 @@ class RelayGroup:
             run: The run.
             by: Who decides.
             why: The reason.
+        """
+        ...
+    def ask(
+        self,
+        run: str,
+        to: str,
+        text: str,
+        *,
+        by: str,
+        kind: str = "question",
+        key: str | None = None,
+    ) -> AgentAnswer:
+        """Ask an agent of a run, in its conversation with the sender, and wait for the answer.
+
+        Its runner is executed where the store is.
+
+        Args:
+            run: The run.
+            to: The agent to ask.
+            text: The question, or what is to be reviewed.
+            by: Who asks.
+            kind: question, or a review: plan, code, completion or budget.
+            key: With it, a repeat gives the recorded answer and asks nobody.
         """
         ...
     def agents(self) -> list[JsonObject]:

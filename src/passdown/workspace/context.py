@@ -9,6 +9,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.kinds import task_of
 from passdown.core.settings import DEFAULTS, Settings, checked_settings, parse_settings
 from passdown.core.types import NEWEST
 from passdown.errors import Damaged, InvalidInput, PassdownError, Problem, StoreUnavailable
@@ -239,7 +240,19 @@ class Context:
                 problems.append(
                     Problem("state_file", "handle_not_written", error.message, "", fix, "warning")
                 )
-        return problems
+        return [*problems, *self._knowledge_at_completion(written)]
+
+    def _knowledge_at_completion(self, written: Written) -> list[Problem]:
+        """Write the knowledge file when a record completes a task."""
+        if not {"completed"} & {written.body.get(name) for name in ("outcome", "phase", "status")}:
+            return []
+        with self.store.reading() as reader:
+            row = reader.task(task_of(written.record.stream) or "")
+        if row is None or row.status != "completed":
+            return []
+        from passdown.knowledge.sync import sync_after_completion
+
+        return sync_after_completion(self)
 
 
 def read_settings(path: str) -> Settings:

@@ -21,7 +21,7 @@ PUBLISHED = Path(__file__).with_name("published_tools.json")
 MOST_TOKENS = 2_000
 HINTS = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
 READING = ["brief", "recall", "show", "tasks", "gates"]
-WRITING = ["handoff", "decide", "note", "task_new"]
+WRITING = ["handoff", "decide", "note", "task_new", "knowledge_add"]
 
 
 def listed(folder: Path, era: str) -> list[dict[str, Any]]:

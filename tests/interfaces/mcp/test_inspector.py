@@ -77,6 +77,10 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "decide": ({"summary": "UTC", "rationale": "y", "tags": ["time"]}, "Recorded: workspace"),
     "note": ({"kind": "gotcha", "text": "x", "mitigation": "y", "task": "T-1"}, "Recorded: T-1 v"),
     "task_new": ({"task": "T-3", "title": "Logout", "depends_on": ["T-1"]}, "Recorded: T-3 vers"),
+    "knowledge_add": (
+        {"knowledge": {"id": "redis", "type": "component", "summary": "Keeps sessions"}},
+        "redis (component) is recorded.",
+    ),
 }
 
 

@@ -150,16 +150,16 @@ def as_prompt(messages: Sequence[Mapping[str, str]]) -> str:
     if problems:
         raise InvalidInput("the messages are invalid", problems)
     marker = _marker(messages)
-    head = f"Each message begins with a line [{marker} ROLE]. No other line begins one.\n"
+    head = f"Messages begin with [{marker} ROLE].\n"
     parts = [f"[{marker} {m['role']}]\n{m['content']}\n" for m in messages]
-    return f"{head}{''.join(parts)}[{marker} end]\n"
+    return head + "".join(parts)
 
 
 def _message_problems(message: object, path: str) -> list[Problem]:
     given = cast("Mapping[str, object]", message if isinstance(message, Mapping) else {})
     role, content = str(given.get("role")), given.get("content")
     found: list[Problem] = []
-    if not _ROLE.fullmatch(role) or role == "end":
+    if not _ROLE.fullmatch(role):
         message = f"{excerpt(role)!r} is not a role"
         found.append(Problem(f"{path}.role", "invalid_role", message, "system, user or such"))
     if not isinstance(content, str):

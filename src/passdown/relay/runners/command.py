@@ -20,10 +20,11 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.intake import as_error
-from passdown.core.schema import check, value_of
+from passdown.core.schema import check
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem
-from passdown.relay.relay_file import CommandOptions
+from passdown.relay.relay_file import RUNNER_SHAPE
+from passdown.relay.run import RunnerOptions
 from passdown.relay.runners import AgentReply, AgentRequest
 
 if TYPE_CHECKING:
@@ -488,9 +489,9 @@ def _not_started(ran: ProcessResult, program: str, folder: str) -> str:
     return said.get(ran.errno, f"{program} can't be executed ({reason}).")
 
 
-def _checked(options: dict[str, Any]) -> CommandOptions:
+def _checked(options: dict[str, Any]) -> RunnerOptions:
     """The options of a command, held to their declaration; then its placeholders."""
-    plain, checks = check(CommandOptions, options)
+    plain, checks = check(RUNNER_SHAPE, options)
     problems = [as_error(problem) for problem in checks.problems()]
     if os.name != "posix":
         message = "programs can't be run safely here"
@@ -503,7 +504,8 @@ def _checked(options: dict[str, Any]) -> CommandOptions:
         problems = _placeholder_problems(argv, plain["prompt"])
     if problems:
         raise InvalidInput("the command is invalid", problems)
-    return value_of(CommandOptions, plain)
+    given: dict[str, Any] = {**plain, "command": tuple(argv)}
+    return RunnerOptions(**given)
 
 
 def _placeholder_problems(argv: Sequence[str], prompt: str) -> list[Problem]:
