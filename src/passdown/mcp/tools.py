@@ -507,7 +507,7 @@ def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     if given["kind"] in REQUEST_KINDS:
         from passdown.relay.operations import only_run
 
-        request = {"by": agent, "kind": given["kind"], "key": given.get("key")}
+        request: JsonObject = {"by": agent, "kind": given["kind"], "key": given.get("key")}
         run = only_run(workspace)
         answer = workspace.relay.ask(run, given["to"], given["text"], **request)
         return f"{answer.agent} in {answer.run}: {answer.text}"

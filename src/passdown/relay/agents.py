@@ -20,7 +20,6 @@ from passdown.core.redaction import redact
 from passdown.core.text import text_problems, visible
 from passdown.core.times import stamp
 from passdown.errors import Conflict, GateRefused, KeyReused, PassdownError, Problem
-from passdown.knowledge.sync import sync_after_completion
 from passdown.relay.agent_states import (
     BUDGET_REVIEW,
     CODER,
@@ -451,8 +450,14 @@ class RunAgents:
                     is_over = True
                 elif _is_under_review(run, agent):
                     self._review(run, name, agent)
-            for problem in sync_after_completion(self._streams.context) if is_over else ():
-                LOG.warning("%s: %s", run.run, visible(problem.line()))
+            if is_over:
+                self._write_knowledge(run)
+
+    def _write_knowledge(self, run: Run) -> None:
+        from passdown.knowledge.sync import sync_after_completion
+
+        for problem in sync_after_completion(self._streams.context):
+            LOG.warning("%s: %s", run.run, visible(problem.line()))
 
     def _review(self, run: Run, name: str, agent: str) -> None:
         """Wait for a verdict: in BUDGET_REVIEW, or in SUSPEND for that of a person."""
