@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +13,7 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.errors import InvalidInput
+from passdown.errors import GateRefused, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,3 +124,57 @@ def test_what_never_ends_is_refused(ws: Workspace) -> None:
     with pytest.raises(InvalidInput) as refused:
         ws.hand_off(given(warnings=(f"w {n}" for n in count())))
     assert [problem.code for problem in refused.value.problems] == ["too_many"]
+
+
+def test_of_two_processes_that_write_a_new_file_one_is_refused(tmp_path: Path) -> None:
+    """Neither replaces what the other has just written, however close they come."""
+    code = (
+        "import sys, passdown\n"
+        "from passdown.errors import InvalidInput\n"
+        "with passdown.open(sys.argv[1]) as ws:\n"
+        "    ws.create_task('T-1', title='t', agent='a', key='k')\n"
+        "    sys.stdin.readline()\n"
+        "    for number in range(60):\n"
+        "        try:\n"
+        "            ws.maintenance.export(f'{sys.argv[2]}/{number}.passdown')\n"
+        "            print(number)\n"
+        "        except InvalidInput as error:\n"
+        "            assert error.problems[0].code in ('exists', 'unwritable'), error\n"
+    )
+    targets = tmp_path / "out"
+    targets.mkdir()
+    processes: list[subprocess.Popen[str]] = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        argv = [sys.executable, "-c", code, str(tmp_path / name), str(targets)]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        processes.append(subprocess.Popen(argv, **pipes))
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    written = [number for process in processes for number in process.communicate()[0].split()]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(map(int, written)) == list(range(60))
+
+
+@pytest.mark.promise("P-7")
+def test_a_link_that_changes_while_it_is_followed_is_a_named_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system calls it an invalid argument; the handoff says which file it is."""
+    (tmp_path / "real.py").write_text("x", "utf-8")
+    (tmp_path / "link.py").symlink_to("real.py")
+    with passdown.open(str(tmp_path)) as ws:
+        ws.create_task("T-1", title="t", agent="planner")
+        follow = os.path.realpath
+
+        def changing(path: str, **options: Any) -> str:
+            if path.endswith("link.py"):
+                raise OSError(errno.EINVAL, "Invalid argument", path)
+            return follow(path, **options)
+
+        monkeypatch.setattr(os.path, "realpath", changing)
+        with pytest.raises(GateRefused) as refused:
+            ws.hand_off(given(artifacts=[{"path": "link.py"}]))
+    assert [problem.code for problem in refused.value.problems] == ["not_regular_file"]
