@@ -514,5 +514,5 @@ def test_a_stale_handoff_is_not_placed_after_another_handoff(ws: Workspace) -> N
     version = ws.task("T-1").version
     ws.hand_off(minimal(from_agent="dev", to_agent="qa"))
     stale = minimal(from_agent="dev", to_agent="ops", expect_version=version)
-    with pytest.raises(Conflict, match="handed on since"):
+    with pytest.raises(Conflict, match="handed off since"):
         ws.hand_off(stale, rebase=True)

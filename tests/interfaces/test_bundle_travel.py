@@ -109,26 +109,26 @@ def test_another_agent_on_another_machine_goes_on_from_the_file_alone(
         "it survives a reload",
     ):
         assert words in brief.out, brief.out
-    assert f"this work stood on branch 'feature' at {commit[:10]}" in brief.err
+    assert f"this work was based on branch 'feature' at {commit[:10]}" in brief.err
 
     async def do(one: Client) -> None:
         said = told(await one.call_tool("brief", {"task": "T-1", "agent": "codex"})).text
-        assert "this work stood on branch 'feature'" in said
+        assert "this work was based on branch 'feature'" in said
 
     talk(client(there), do)
     for host in ("claude", "codex"):
         hosted = Host(there, host)
         said = hosted.fires("session-start", source="startup").context
-        assert f"- note: git: this work stood on branch 'feature' at {commit[:10]}" in said
+        assert f"- note: git: this work was based on branch 'feature' at {commit[:10]}" in said
         said = hosted.fires("subagent-start", agent_type="Explore").context
-        assert "this work stood on branch 'feature'" in said
+        assert "this work was based on branch 'feature'" in said
         assert hosted.log[-1]["level"] == "ok"
     profiles = there / ".passdown/agents"
     profiles.mkdir()
     (profiles / "reviewer.md").write_text("You read code closely.", "utf-8")
     said = Host(there).fires("prompt-submit", prompt="@reviewer look").context
     assert "You read code closely." in said
-    assert "this work stood on branch 'feature'" in said
+    assert "this work was based on branch 'feature'" in said
     git(there, "fetch", "-q", str(here), "feature:feature")
     git(there, "checkout", "-q", "feature")
     git(there, "apply", str(tmp_path / "changes.patch"))

@@ -77,7 +77,7 @@ def checkout_warning(there: Checkout, here: Checkout | None) -> Problem | None:
     if here is not None and here.commit == there.commit and not there.uncommitted:
         return None
     now = "there is no commit here" if here is None else f"here it is {_at(here)}"
-    message = f"this work stood on {describe_checkout(there)}; {now}"
+    message = f"this work was based on {describe_checkout(there)}; {now}"
     fix = "get that commit before you go on, or look at what differs"
     if there.uncommitted:
         how = "import the bundle with --patch FILE for" if there.patch_sha256 else "ask for"

@@ -41,7 +41,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, data: Any) -> Any:
-    """The value of a type that JSON stands for.
+    """The value of a type that JSON describes.
 
     Fields that the type doesn't have are ignored. Raises KeyError, TypeError or ValueError for what
     can't be one.

@@ -46,7 +46,7 @@ def replay(
 ) -> Replayed | None:
     """Fold a task's records, in order, from nothing; None when there are none.
 
-    `visit` sees each record with where the task stood before it, and may stop by raising; `seen`
+    `visit` sees each record with the state of the task before it, and may stop by raising; `seen`
     sees it afterwards with its content and its new items. The sizes of items are counted
     only on request. Without documents, what is kept doesn't grow with the texts.
     """

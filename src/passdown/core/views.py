@@ -27,7 +27,7 @@ class View:
 
     @classmethod
     def from_dict(cls, document: JsonObject) -> Self:
-        """The value that a JSON object stands for."""
+        """The value of a JSON object."""
         return cls(document)
 
     def to_dict(self) -> JsonObject:

@@ -384,7 +384,7 @@ class SessionFiles:
         self.folder = folder
 
     def path(self, id: str) -> str:
-        """A session's file; an id that could lead elsewhere is refused."""
+        """A session's file; an id that could lead out of the folder is refused."""
         if problems := id_problems(id, "session"):
             raise InvalidInput("the session's id can't be used", problems)
         return os.path.join(self.folder, f"{id}.json")

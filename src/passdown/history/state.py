@@ -319,15 +319,15 @@ class RecordOrigins:
 
     def of(self, record: Record, body: JsonObject) -> JsonObject:
         """The fields that tell where a record came from: `via` for one that was written here,
-        `imported` for one that was brought; nothing where nothing is known.
+        `imported` for one that was imported; nothing where nothing is known.
         """
-        brought = self._brought(record)
-        if brought is None:
+        origin = self._import_of(record)
+        if origin is None:
             return {CHANNEL_FIELD: body[CHANNEL_FIELD]} if CHANNEL_FIELD in body else {}
         claim = {"claimed_via": body[CHANNEL_FIELD]} if CHANNEL_FIELD in body else {}
-        return {"imported": {**brought, **claim}}
+        return {"imported": {**origin, **claim}}
 
-    def _brought(self, record: Record) -> JsonObject | None:
+    def _import_of(self, record: Record) -> JsonObject | None:
         task = task_of(record.stream)
         if task is None:
             return None
@@ -344,7 +344,7 @@ class RecordOrigins:
 
 
 def _import(record: Record) -> tuple[range, JsonObject]:
-    """The versions that an import brought, and what is known of it. Older releases noted only the
+    """The versions that an import added, and what is known of it. Older releases noted only the
     last version, and not the bundle.
     """
     body = record.document()

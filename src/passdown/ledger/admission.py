@@ -60,7 +60,7 @@ MAX_BODY_BYTES = 4 * 1_048_576
 
 
 def record_problems(record: Record) -> list[Problem]:
-    """Why a sealed record from elsewhere is not fit to be taken in."""
+    """Why a sealed record of another store can't be imported."""
     where = f"{record.stream}@{record.position}"
     try:
         found = [*_envelope(record), *_body(record)]

@@ -1,4 +1,4 @@
-"""Bundles: records in one zip file, to be imported elsewhere; verified before anything is written.
+"""Bundles: records in one zip file, verified before anything of it is written.
 
 A bundle holds `manifest.json` (heads and counts), `records.jsonl` and sometimes `changes.patch`. No
 member is ever written under its name; records are read line by line and never all kept in memory.
@@ -230,7 +230,7 @@ class BundleRecords:
 
 
 class Bundle(NamedTuple):
-    """What a bundle holds: records, the heads of their streams, where the repository stood, its
+    """What a bundle holds: records, the heads of their streams, the state of the repository, its
     changes; `digest` is that of the records.
     """
 
@@ -293,7 +293,7 @@ def document_sha256(document: dict[str, Any]) -> str:
 
 
 def _checkout(manifest: dict[str, Any], patch: bytes) -> Checkout | None:
-    """Where the repository stood; refused where it, or the patch, isn't what was packed."""
+    """The state of the repository; refused where it, or the patch, isn't what was packed."""
     if "checkout" not in manifest:
         return (
             refuse_bundle("bad_archive", "it has changes without a commit", "both")
@@ -415,7 +415,7 @@ def _parsed(line: bytes, number: int) -> Record:
 
 
 def _record(values: dict[str, Any], number: int) -> Record:
-    # The line's number stands for the place in the order of the store that it came from.
+    # The line's number is the place in the order of the store that it came from.
     whole: dict[str, Any] = {**values, "body": values["body"].encode(), "seq": number}
     return Record(**whole)
 
@@ -433,8 +433,8 @@ class BundleImporter(NamedTuple):
 class BundleImport(NamedTuple):
     """What an import did, by stream: records added, streams that were there already, forks.
 
-    `touched` are the tasks whose state it changed, their own stream or not; `checkout` is where the
-    repository stood, and `warnings` say how this one differs.
+    `touched` are the tasks whose state it changed, their own stream or not; `checkout` is the state
+    of the repository, and `warnings` say how this one differs.
     """
 
     added: dict[str, int]
@@ -476,9 +476,9 @@ def bundle_bytes_of(
     }
     if checkout is not None:
         sha256 = hashlib.sha256(patch).hexdigest() if patch else ""
-        stood = checkout._replace(patch_sha256=sha256).document()
-        manifest["checkout"] = stood
-        manifest["checkout_sha256"] = document_sha256(stood)
+        packed = checkout._replace(patch_sha256=sha256).document()
+        manifest["checkout"] = packed
+        manifest["checkout_sha256"] = document_sha256(packed)
     return pack_bundle(manifest, records, patch)
 
 
@@ -491,7 +491,7 @@ def _line(record: Record) -> bytes:
 def import_bundle(
     store: Store, bundle: Bundle, importer: BundleImporter, *, fork: str = ""
 ) -> BundleImport:
-    """Take in a bundle. `fork` is a suffix under which tasks that differ here are taken in anew."""
+    """Import a bundle. `fork` is a suffix under which tasks that differ here are imported."""
     with store.writing([]) as writer:
         plan = _planned(writer, bundle, fork)
         added: dict[str, int] = {}
@@ -508,8 +508,8 @@ def import_bundle(
         for stream, count in added.items():
             _note_import(writer, stream, count, bundle, importer)
     forked = {stream: place.fork.stream for stream, place in plan.items() if place.fork}
-    brought = {*added, *forked}
-    unchanged = tuple(stream for stream in plan if stream not in brought)
+    changed = {*added, *forked}
+    unchanged = tuple(stream for stream in plan if stream not in changed)
     tasks = tuple(sorted(touched - {""}))
     return BundleImport(added, unchanged, forked, tasks, bundle.checkout)
 
@@ -556,21 +556,21 @@ def _placed(reader: Reader, bundle: Bundle, stream: str) -> tuple[int, Problem |
 def _note_import(
     writer: Writer, stream: str, count: int, bundle: Bundle, importer: BundleImporter
 ) -> None:
-    """Record who brought the last `count` records of a task from which bundle, and where its
-    repository stood; the log and briefs tell it.
+    """Record who imported the last `count` records of a task from which bundle, and the state of
+    its repository; the log and briefs show it.
     """
     head = writer.head(stream)
     if head is None:
         raise AssertionError("records were added to it")
     origins = origins_of(task_of(stream) or "")
-    told: dict[str, Any] = {
+    origin: dict[str, Any] = {
         "version": head.position,
         "first": head.position - count + 1,
         "bundle": bundle.digest,
     }
     if bundle.checkout is not None:
-        told["checkout"] = bundle.checkout.document()
-    body = canonical_bytes(with_channel(told, importer.agent))
+        origin["checkout"] = bundle.checkout.document()
+    body = canonical_bytes(with_channel(origin, importer.agent))
     record = Record(origins, 0, importer.at, importer.agent, "imported", head.digest, "", "", body)
     writer.append(chained(record, writer.head(origins)))
 
@@ -583,7 +583,7 @@ def _check_cycles(reader: Reader, tasks: Iterable[str]) -> None:
 
 
 class _Fork:
-    """A task taken in as another one, chained anew; its first record says where it came from."""
+    """A task imported as another one, chained again; its first record says where it came from."""
 
     def __init__(self, reader: Reader, last: Head, suffix: str) -> None:
         self._last = last
@@ -603,8 +603,8 @@ class _Fork:
             last = self._last
             origin = {"task": self._old, "version": last.position, "digest": last.digest}
             body["metadata"] = {**body.get("metadata", {}), "forked_from": origin}
-        anew = record._replace(stream=self.stream, body=canonical_bytes(body))
-        moved = chained(anew, self._head)
+        renamed = record._replace(stream=self.stream, body=canonical_bytes(body))
+        moved = chained(renamed, self._head)
         self._head = Head(self.stream, moved.position, moved.digest)
         return moved
 

@@ -26,11 +26,11 @@ _CHANNEL: ContextVar[tuple[str, str]] = ContextVar("passdown_via", default=("", 
 
 
 @contextmanager
-def recording_channel(door: str, author: str = "") -> Generator[None]:
-    """Until the block ends, records that are written here name `door`; with `author`, whoever else
-    would write one is refused.
+def recording_channel(channel: str, author: str = "") -> Generator[None]:
+    """Until the block ends, records that are written here name `channel`; with `author`, other
+    authors are refused.
     """
-    token = _CHANNEL.set((door[:MAX_CHANNEL], author))
+    token = _CHANNEL.set((channel[:MAX_CHANNEL], author))
     try:
         yield
     finally:
@@ -50,26 +50,26 @@ def any_author() -> Generator[None]:
 
 
 def with_channel(body: dict[str, Any], author: str) -> dict[str, Any]:
-    """A record's body with the door that it comes through, if there is one. Raises NotAllowed for
-    an author that the door doesn't let write.
+    """A record's body with the channel that writes it, if there is one. Raises NotAllowed for an
+    author that the channel doesn't let write.
     """
-    door, only = _CHANNEL.get()
+    channel, only = _CHANNEL.get()
     if not may_write(author):
         raise NotAllowed(
             f"this is {only}'s token; it writes nothing in the name of {author[:80]}",
             next_step="Leave the name out: the token says who writes.",
         )
-    return {**body, CHANNEL_FIELD: door} if door else body
+    return {**body, CHANNEL_FIELD: channel} if channel else body
 
 
 def may_write(author: str) -> bool:
-    """Whether the door that is open here lets somebody write."""
+    """Whether the current channel lets an author write."""
     only = _CHANNEL.get()[1]
     return not only or author in (only, SYSTEM_AUTHOR)
 
 
 def without_channel(body: dict[str, Any]) -> dict[str, Any]:
-    """What a body says, whichever door it came through."""
+    """What a body says, whichever channel wrote it."""
     return {
         name: value
         for name, value in body.items()

@@ -54,7 +54,7 @@ def with_retries(
 def _refused(operation: str, error: Exception) -> StoreUnavailable:
     return StoreUnavailable(
         f"{operation} failed: {error}",
-        next_step="What was stored is as it was. Mend the cause and try again.",
+        next_step="What was stored is as it was. Fix the cause and try again.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Gates: what has to be true before a task may be handed on. Every reason is listed at once."""
+"""Gates: what has to be true before a task may be handed off. Every reason is listed at once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def handoff_reasons(
 def handoff_notices(
     reader: Reader, task: str, before: TaskBefore, body: dict[str, Any]
 ) -> list[Problem]:
-    """What the sender may have overlooked: who blocks the task, what it needs, where it stood."""
+    """What the sender may have overlooked: who blocks the task, what it needs, its status."""
     texts: list[tuple[str, str, str]] = []
     status = before.header["base_status"]
     if status in ("cancelled", "completed"):

@@ -39,7 +39,7 @@ class Project:
     """The files of a project, but for the workspace's own.
 
     The store's files are never opened here, under whatever name they are reached: closing any
-    descriptor of a file lets go of all locks that the process holds on it.
+    descriptor of a file releases all locks that the process holds on it.
     """
 
     def __init__(self, root: str, store_path: str) -> None:
@@ -70,7 +70,7 @@ class Project:
 
 
 def own_file_problem(path: str, field: str) -> list[Problem]:
-    """What stands against a path in the workspace's own folder."""
+    """The problem with a path in the workspace's own folder."""
     return [_own_file(path, field)] if path.partition("/")[0] == OWN_FOLDER else []
 
 

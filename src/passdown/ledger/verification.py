@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _GraphPart(NamedTuple):
-    """What a record brought to the graph, and which record that is."""
+    """What a record added to the graph, and which record that is."""
 
     seq: int
     task: str
@@ -40,7 +40,7 @@ class _GraphPart(NamedTuple):
 
 
 class _EdgeRow(NamedTuple):
-    """An edge as it stands: what it says, and the record that brought it."""
+    """An edge: its attributes, and the record that added it."""
 
     attributes: Mapping[str, str]
     task: str
@@ -48,7 +48,7 @@ class _EdgeRow(NamedTuple):
 
 
 class _WrittenGraph(NamedTuple):
-    """What stands after everything that was learned and forgotten."""
+    """What is left after everything that was learned and forgotten."""
 
     nodes: dict[str, KnowledgeRow]
     entries: dict[str, EntryRow]
@@ -71,7 +71,7 @@ class TaskIndex:
         self._needs: object = None
 
     def add(self, record: Record, body: dict[str, Any], added: Sequence[ItemRow]) -> None:
-        """One more record, with the items that it brought."""
+        """One more record, with the items that it added."""
         if self._findings:
             return
         found = index_changes(record, body, added)
@@ -128,7 +128,7 @@ class IndexCheck:
 
     @cached_property
     def _superseders(self) -> dict[str, list[str]]:
-        """What supersedes each address, told once: to ask for every entry takes longer."""
+        """What supersedes each address, read once: to ask for every entry takes longer."""
         found: dict[str, list[str]] = {}
         for edge in self._reader.all_edges("supersedes"):
             found.setdefault(edge.target, []).append(edge.source)
@@ -155,12 +155,12 @@ class IndexCheck:
         message = "they are not what the records give"
         return [_index_finding(name, message) for name, is_right in right.items() if not is_right]
 
-    def _are_named(self, told: Sequence[str]) -> bool:
-        """Whether all who wrote something are told; names may outlast what was forgotten."""
-        return len(told) >= MOST_AUTHORS or self._authors.issubset(told)
+    def _are_named(self, listed: Sequence[str]) -> bool:
+        """Whether all who wrote something are listed; names may outlast what was forgotten."""
+        return len(listed) >= MOST_AUTHORS or self._authors.issubset(listed)
 
     def _written(self) -> _WrittenGraph:
-        """Nodes, their entries and edges after all that was brought and forgotten, in order."""
+        """Nodes, their entries and edges after all that was added and forgotten, in order."""
         written = _WrittenGraph({}, {}, dict(self._needed))
         for brought in sorted(self._brought, key=lambda one: one.seq):
             _, task, position, found = brought
@@ -171,7 +171,7 @@ class IndexCheck:
             for edge in found.edges:
                 known = written.edges.get(edge.key)
                 attributes = dict(edge.attributes)
-                # What says nothing new leaves the edge with those who brought it first.
+                # What says nothing new leaves the edge with those who added it first.
                 if known is None or (attributes and attributes != known.attributes):
                     written.edges[edge.key] = _EdgeRow(attributes, task, position)
         return written
@@ -231,7 +231,7 @@ def verify(
     chain_only: bool = False,
     progress: Progress | None = None,
 ) -> Verification:
-    """Check the whole store. `against` maps streams to (position, digest) kept elsewhere."""
+    """Check the whole store. `against` maps streams to (position, digest) kept in another place."""
     findings: list[Problem] = [] if chain_only else list(store.check_pages())
     with store.reading() as reader:
         visit = _StreamWalk(reader, progress)

@@ -71,7 +71,7 @@ def queries_ahead(task: str, kind: str, body: dict[str, Any]) -> list[Question]:
 
 
 def task_before(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> TaskBefore:
-    """Where a task stands, as far as a record of this kind has to know it."""
+    """The state of a task, as far as a record of this kind has to know it."""
     row = reader.task(task)
     if row is None:
         raise unknown_task(task)
@@ -180,7 +180,7 @@ MAX_BODY_BYTES = 4 * 1_048_576
 class Entry(NamedTuple):
     """What is to be written. `expect_version` None means: after whatever is there now.
 
-    With `is_content_key`, the key stands for the content of a handoff: the same again is a repeat
+    With `is_content_key`, the key is made from the content of a handoff: the same again is a repeat
     as long as no other handoff came in between.
     """
 
@@ -195,7 +195,7 @@ class Entry(NamedTuple):
 
 
 class StreamEntry(NamedTuple):
-    """A record that stands beside the tasks: of a run, an agent, a conversation.
+    """A record of another stream than a task's: of a run, an agent, a conversation.
 
     `key` makes a repeat give the first record; `expect` is the position that the stream has to be
     at (None: wherever it is).
@@ -241,7 +241,7 @@ class Ledger:
         self._witness = witness
 
     def append(self, entry: Entry, guard: Guard | None = None) -> Written:
-        """Write one entry. `guard` may refuse it by raising, having seen where the task stands."""
+        """Write one entry. `guard` may refuse it by raising, having seen the state of the task."""
         # What only tells that a brief was delivered doesn't need this, and hooks do that all day.
         from passdown.core.index_entries import indexed_texts
 
@@ -288,7 +288,7 @@ class Ledger:
         body: dict[str, Any],
         amend: Amend | None = None,
     ) -> Record:
-        """Record that something was told to an agent: beside the task, whose version stays.
+        """Record what an agent was given: beside the task, whose version stays.
 
         `amend` may change the body once nobody else can write.
         """
@@ -299,7 +299,7 @@ class Ledger:
             return self._add_entry(writer, aside._replace(body=amended))
 
     def add_entries(self, asides: Sequence[StreamEntry]) -> list[Record]:
-        """Record what stands beside the tasks: all or, with an error, nothing."""
+        """Add records of other streams than tasks': all or, with an error, nothing."""
         asides = [aside if aside.key else aside._replace(key=_new_key()) for aside in asides]
         first = [partial(_tip, stream=aside.stream, key=aside.key) for aside in asides]
         streams = [aside.stream for aside in asides]
@@ -430,7 +430,7 @@ MEASURED_FIELDS = ("cited", "memories", "metrics")
 
 
 def _intent(body: dict[str, Any]) -> dict[str, Any]:
-    """A body without what is taken from disk at the moment of writing, and without its door."""
+    """A body without what is taken from disk at the moment of writing, and without its channel."""
     measured = ("sha256", "size_bytes")
     artifacts = [
         {k: v for k, v in artifact.items() if k not in measured}
@@ -470,7 +470,7 @@ def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> No
     if entry.body.get("phase") or "status" in entry.body:
         obstacles.append("it moves the task")
     if entry.kind == "handoff" and _was_handed_on(writer, entry):
-        obstacles.append("the task was handed on since")
+        obstacles.append("the task was handed off since")
     if step.changed:
         obstacles.append("it closes or changes items that others may have changed")
     if entry.kind == "task_changed":

@@ -70,7 +70,7 @@ class Context:
 
     @property
     def store_file(self) -> str:
-        """The file that holds the store; empty where a database elsewhere does."""
+        """The file that holds the store; empty where a database server does."""
         is_file = self.place.url.startswith(SQLITE_PREFIX)
         return self.place.url.removeprefix(SQLITE_PREFIX) if is_file else ""
 
@@ -175,7 +175,7 @@ class Context:
 
     def with_hashes(self, body: dict[str, Any]) -> dict[str, Any]:
         """A record's body with the hashes of the files that its items cite and that are there, and
-        whether the files that it is about are elsewhere.
+        whether the files that it is about are on another machine.
         """
         from passdown.core.items import cited_paths_of_body
         from passdown.core.names import normal_path, path_problems
@@ -208,16 +208,14 @@ class Context:
         return self._state_files_shown + f"{task}.json"
 
     def state_location(self, task: str) -> str:
-        """Where who is told about a task finds all of its state: its state file, or for who asks
-        from elsewhere the address that gives the same.
-        """
+        """Path of the task's full state, or for a remote client the URL that gives it."""
         from passdown.workspace.files import is_served
 
         return f"/api/tasks/{task}/state" if is_served() else self.state_path(task)
 
     @cached_property
     def _state_files_shown(self) -> str:
-        """The folder of the state files, with a slash, as their paths are told."""
+        """The folder of the state files, with a slash, as their paths are shown."""
         folder = os.path.join(self.place.folder, "state")
         relative = os.path.relpath(folder, self.root)
         if relative.startswith(".."):
@@ -274,7 +272,7 @@ def read_settings(path: str) -> Settings:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        problem = Problem("", "invalid_toml", str(error), "TOML", f"mend {path}")
+        problem = Problem("", "invalid_toml", str(error), "TOML", f"fix {path}")
         raise InvalidInput("the configuration can't be read", [problem]) from error
     return parse_settings(document)
 

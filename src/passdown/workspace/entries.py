@@ -399,18 +399,18 @@ def _check_names(task: str, agent: str) -> None:
 
 
 def _refuse(problems: list[Problem]) -> None:
-    """Raises InvalidInput if there is any error; unknown fields are told too, a slip is often
+    """Raises InvalidInput if there is any error; unknown fields are listed too, a slip is often
     the cause.
     """
     if any(problem.level == "error" for problem in problems):
-        told = [p for p in problems if p.level == "error" or p.code == "unknown_field"]
-        raise InvalidInput(REFUSED, told, next_step="Mend these and try again.")
+        listed = [p for p in problems if p.level == "error" or p.code == "unknown_field"]
+        raise InvalidInput(REFUSED, listed, next_step="Fix these and try again.")
 
 
 def write_entry(
     context: Context, entry: Entry, guard: Guard | None, warnings: list[Problem]
 ) -> Receipt:
-    """Append an entry, mirror the task's state, and answer with the items that it brought."""
+    """Append an entry, mirror the task's state, and answer with the items that it added."""
     written = context.ledger.append(entry, guard)
     for kind in written.redacted:
         message = removal_message(kind)

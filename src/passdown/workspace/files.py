@@ -114,11 +114,11 @@ _AS_SERVER: ContextVar[tuple[SentFiles | None] | None] = ContextVar("passdown_se
 
 
 @contextmanager
-def serving_client(told: Iterable[JsonObject] | None) -> Generator[None]:
-    """Until the block ends, this is a server that was told of some files of who asks; None where
-    nothing was told, and the server's own disk has to do.
+def serving_client(sent: Iterable[JsonObject] | None) -> Generator[None]:
+    """Until the block ends, this is a server whose client sent hashes of some files; None where it
+    sent none, and the server's own disk counts.
     """
-    token = _AS_SERVER.set((None if told is None else {e["path"]: _on_disk(e) for e in told},))
+    token = _AS_SERVER.set((None if sent is None else {e["path"]: _on_disk(e) for e in sent},))
     try:
         yield
     finally:
@@ -126,7 +126,7 @@ def serving_client(told: Iterable[JsonObject] | None) -> Generator[None]:
 
 
 def is_served() -> bool:
-    """Whether this is done for who asks from elsewhere: no path here is of use to them."""
+    """Whether this is done for a remote client, who can't use a path of this machine."""
     return _AS_SERVER.get() is not None
 
 
@@ -145,8 +145,8 @@ def hashed_files(project: Project, paths: Iterable[str]) -> list[JsonObject]:
 
 def _hashed_file(path: str, found: FileOnDisk) -> JsonObject:
     if found.problem is not None:
-        told = found.problem
-        problem = {"code": told.code, "message": told.message, "expected": told.expected}
+        known = found.problem
+        problem = {"code": known.code, "message": known.message, "expected": known.expected}
         return {"path": path, "problem": problem}
     if found.sha256 is None:
         return {"path": path}
@@ -154,46 +154,46 @@ def _hashed_file(path: str, found: FileOnDisk) -> JsonObject:
 
 
 class CallerFiles:
-    """The files that a call is about: of this machine, unless a server was told of others."""
+    """The files that a call is about: of this machine, unless a client sent hashes of its own."""
 
     def __init__(self, project: Project) -> None:
         served = _AS_SERVER.get()
         self._project = project
-        self._told = served[0] if served else None
-        self.are_server_s = served is not None and self._told is None
+        self._sent = served[0] if served else None
+        self.are_server_s = served is not None and self._sent is None
 
     def measure(self, path: str, field: str = "") -> FileOnDisk:
         """Hash and size of the file at a project-relative path; see `Project.measure`."""
-        if self._told is None:
+        if self._sent is None:
             return self._project.measure(path, field)
         problems = [*path_problems(path, field), *own_file_problem(path, field)]
         if problems:
             return FileOnDisk(None, None, problems[0])
-        found = self._told.get(path, MISSING_FILE)
+        found = self._sent.get(path, MISSING_FILE)
         return found._replace(problem=found.problem and found.problem._replace(path=field))
 
     def is_gone(self, path: str) -> bool:
         """Whether a file is known to be missing; of files that a client didn't name, none is."""
-        if self._told is not None:
-            return path in self._told and self._told[path].sha256 is None
+        if self._sent is not None:
+            return path in self._sent and self._sent[path].sha256 is None
         return not os.path.exists(os.path.join(self._project.root, *path.split("/")))
 
     def are_elsewhere(self, paths: Iterable[str]) -> bool:
-        """Whether some of these files are not on this disk as they were told of."""
-        if self._told is None:
+        """Whether some of these files are not on this disk as the client has them."""
+        if self._sent is None:
             return False
         return any(self.measure(p).sha256 != self._project.measure(p).sha256 for p in paths)
 
     def unnamed(self, data: Mapping[str, Any]) -> list[Problem]:
-        """What was told of files that the data of a record doesn't name."""
-        if not self._told:
+        """What was sent of files that the data of a record doesn't name."""
+        if not self._sent:
             return []
         known = set(files_named(data))
         return [
             Problem(
                 FILES_FIELD, "not_named", f"{path[:200]} is not named by it", "the files it names"
             )
-            for path in self._told
+            for path in self._sent
             if path not in known
         ]
 

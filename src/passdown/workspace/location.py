@@ -257,7 +257,7 @@ def check_store_change(place: Location, store: str) -> None:
     """See that a place's present store has no record that the one to be named lacks.
 
     Raises InvalidInput with where the folder points now and how many records are there, and
-    StoreUnavailable where that can't be told.
+    StoreUnavailable where that can't be read.
     """
     if place.url == store or not (held := _stored_heads(place.url)):
         return
