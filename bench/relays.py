@@ -220,8 +220,9 @@ def _express_wait(ws: passdown.Workspace, url: str, number: int) -> float:
     """How long an item waits before a worker begins it."""
     from passdown.relay.express import express_record, submit
 
+    name = f"X-{number}"
     item = {
-        "id": f"X-{number}",
+        "id": name,
         "kind": "file_task",
         "by": "lead",
         "agents": [f"helper-{number}"],
@@ -233,7 +234,7 @@ def _express_wait(ws: passdown.Workspace, url: str, number: int) -> float:
     began = time.time()
     submit(ws, item, url=url)
     deadline = time.monotonic() + 30
-    while not (begun := express_record(ws, item["id"]).run.legs[1].begun_at):
+    while not (begun := express_record(ws, name).run.legs[1].begun_at):
         _check_patience(deadline)
         time.sleep(0.01)
     return parse_time(begun).timestamp() - began

@@ -116,7 +116,8 @@ def check_sharing(tmp_path: Path, url: str, count: int, timeout_s: float) -> Non
         assert known_workers(engine.database) == []
         assert engine.client.list_workflows(status=["ENQUEUED", "PENDING"]) == []
         assert not (folder / ".passdown" / "relay.db").exists()
-    turns = [turn for turn in turns_in(tmp_path / "turns") if turn.what == "asked"]
+    asked = [turn for turn in turns_in(tmp_path / "turns") if turn.what == "asked"]
+    turns = [turn for turn in asked if turn.attempt == 1]  # later: what is recommended is missing
     by_worker = Counter(turn.pid for turn in turns)
     tell(f"turns by worker: {sorted(by_worker.values())}\n{said}")
     assert len(by_worker) > 1, "nothing was shared"
@@ -180,7 +181,8 @@ def test_workers_on_two_machines_share_the_runs_of_one_ledger(
         check_runs(ws, names)
         assert ws.verify().ok
         assert known_workers(engine.database) == []
-    turns = [turn for turn in turns_in(tmp_path / "turns") if turn.what == "asked"]
+    asked = [turn for turn in turns_in(tmp_path / "turns") if turn.what == "asked"]
+    turns = [turn for turn in asked if turn.attempt == 1]  # later: what is recommended is missing
     assert len(turns) == len(names) * LEGS, said
     assert not any((folder / ".passdown" / "relay.db").exists() for folder in (here, there))
     assert not any((folder / ".passdown" / "ledger.db").exists() for folder in (here, there))
