@@ -89,6 +89,27 @@ def test_inject_says_once_that_compaction_is_due_after_a_switch(
     assert found["session"]["prompt_count"] == 4
 
 
+@pytest.mark.promise("S2-19")
+@pytest.mark.parametrize("scope", ["agent", "workflow", "squad"])
+def test_a_change_of_each_scope_asks_for_compaction_once(
+    rules: Path, cli: Run, as_json: Callable[..., Any], scope: str
+) -> None:
+    """Between two prompts, whichever of the three it is; said with the prompt that it happens at
+    and with no other, and again with the next change.
+    """
+    assert rules
+    names = ["one", "one", "two", "two", "one"]
+    said = [
+        cli("rules", "inject", "--session", "s1", "--used", "10", f"--{scope}", name, "go on").err
+        for name in names
+    ]
+    due = "compaction is due (switch)\n"
+    assert said == ["", "", due, "", due]
+    found = as_json("rules", "inject", "--session", "s1", "--used", "10", f"--{scope}", "two", "go")
+    assert (found["switched"], found["compaction"]["due"]) == ([scope], True)
+    assert found["compaction"]["reasons"] == ["switch"]
+
+
 @pytest.mark.promise("S2-21")
 def test_inject_reads_the_prompt_and_counts_what_is_used(
     rules: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
