@@ -199,3 +199,17 @@ def test_a_risk_keeps_its_mitigation_in_every_form() -> None:
     ):
         (fields,) = found(note, "gotchas")
         assert {name: fields[name] for name in issue} == issue, note
+
+
+@pytest.mark.promise("S3-33")
+def test_a_label_is_an_item_where_it_is_no_part_of_one() -> None:
+    """A gap that is called Testing is a gap; the status of the work is no gate."""
+    note = (
+        "# N\n\nStatus: FAILED\n\n## Known gaps\n- Login: no retry\n- Testing: no browser tests\n"
+    )
+    assert [fields["issue"] for fields in found(note, "gotchas")] == [
+        "Login: no retry",
+        "Testing: no browser tests",
+    ]
+    assert found(note, "gates") == []
+    assert extract_note(note).header.outcome == "failed"

@@ -478,6 +478,9 @@ class _ItemExtractor:
         last = self.found[-1] if self.found else None
         if not label or (heading and heading.kind == NEXT):
             return False
+        is_detail = heading is None or heading.kind == DECISION or _EFFECT.match(name)
+        if label not in _ATTACHED and (block.form == "text" or not is_detail):
+            return False
         if last is None or _section(block.trail) != self._last_section:
             return label not in ("detail", "remedy") and heading is not None
         field, said = _ATTACHED.get(label, ""), storable(said)
@@ -512,7 +515,7 @@ class _ItemExtractor:
     def _gate_line(self, block: Block) -> bool:
         """Take a line such as `Lint: PASS`."""
         match = _VERDICT_LINE.fullmatch(block.text) if len(block.text) < 400 else None
-        if match is None:
+        if match is None or _is_fact(block.text):
             return False
         detail = storable(match["detail"].strip(" ()"))
         self._gate(match["name"].strip(" *`"), bool(match["passed"]), detail, block)
@@ -635,6 +638,7 @@ class _ItemExtractor:
         self.found.append(NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words))
 
 
+_EFFECT = re.compile(r"impact|consequence|implication|status|owner|file|path", re.IGNORECASE)
 _ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}
 
 

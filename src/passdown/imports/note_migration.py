@@ -165,10 +165,13 @@ def migrate(
     is_written = in_place and bool(given.path) and plan.file_text != given.text
     if is_written and not plan.skipped:
         _refuse_too_large(context, plan)
-    if dry_run or plan.skipped:
-        return _dry_run_result(context, plan, is_written=is_written)
-    plan, command, made_task = _record(context, plan, task)
     changed, warnings = None, list[Problem]()
+    if dry_run or plan.skipped:
+        is_planned = is_written and not plan.skipped
+        warnings = _outside_project(given, given.path, context.root) if is_planned else []
+        plan = plan._replace(problems=(*plan.problems, *warnings))
+        return _result(plan, None, is_planned=is_planned and not warnings)
+    plan, command, made_task = _record(context, plan, task)
     if is_written:
         changed, warnings = _write_back(given, plan.file_text, context.root)
     plan = plan._replace(problems=(*plan.problems, *warnings))
@@ -180,7 +183,12 @@ def _refusal(problem: Problem, message: str = "the note is refused") -> InvalidI
 
 
 def _result(
-    plan: _Plan, command: HandoffCommand | None, changed: str | None, *, made_task: bool
+    plan: _Plan,
+    command: HandoffCommand | None,
+    changed: str | None = None,
+    *,
+    made_task: bool = False,
+    is_planned: bool = False,
 ) -> Migration:
     plain = read_section(plan.section)
     return Migration(
@@ -194,17 +202,10 @@ def _result(
         changed=changed,
         is_repeat=command is not None and command.is_replay and changed is None,
         made_task=made_task,
+        skipped=plan.skipped,
+        would_change=plan.note.path if is_planned else None,
         kept=plan.kept,
     )
-
-
-def _dry_run_result(context: Context, plan: _Plan, *, is_written: bool) -> Migration:
-    result = _result(plan, None, None, made_task=False)
-    if plan.skipped or not is_written:
-        return result._replace(skipped=plan.skipped)
-    if warnings := _outside_project(plan.note, plan.note.path, context.root):
-        return result._replace(problems=(*result.problems, *warnings))
-    return result._replace(would_change=plan.note.path)
 
 
 # Plans

@@ -248,30 +248,19 @@ Pair = tuple[str, str]
 Point = tuple[float, float]
 
 
-class _BoxText(NamedTuple):
-    """The texts in a box."""
-
-    kind: str
-    heading: str
-    summary: list[str]
-    tags: str
-    is_inactive: bool
-
-    @property
-    def height(self) -> float:
-        return 26 + _LINE_HEIGHT * len(self.summary) + (15 if self.tags else 0) + 8
-
-
 def svg(graph: Graph, title: str = "", starts: Iterable[str] = ()) -> str:
     """Render an SVG picture under a title; it needs no other file and has a dark mode."""
     shown = select_for_picture(graph, starts)
     title = title or "What is known"
-    texts = {name: _box_text(node) for name, node in shown.nodes.items()}
+    texts = {name: _summary_lines(node) for name, node in shown.nodes.items()}
     pairs = [(edge.source, edge.target) for edge in shown.edges if edge.source != edge.target]
     outgoing, incoming = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
     heights = {
-        name: max(text.height, _PORT * (1 + max(outgoing[name], incoming[name])))
-        for name, text in texts.items()
+        name: max(
+            26 + _LINE_HEIGHT * len(texts[name]) + (15 if node.tags else 0) + 8,
+            _PORT * (1 + max(outgoing[name], incoming[name])),
+        )
+        for name, node in shown.nodes.items()
     }
     boxes = _place_boxes(heights, pairs)
     right = max(
@@ -295,7 +284,11 @@ def svg(graph: Graph, title: str = "", starts: Iterable[str] = ()) -> str:
         *head,
         f'<g transform="translate({_MARGIN} {top:g})">',
         *lines,
-        *(part for name in texts for part in _box(name, texts[name], boxes[name], heights[name])),
+        *(
+            part
+            for name, node in shown.nodes.items()
+            for part in _box(node, texts[name], boxes[name], heights[name])
+        ),
         *labels,
         "</g>",
         "</svg>",
@@ -393,38 +386,34 @@ def _relations(relations: Sequence[str]) -> str:
     return shortened(visible(relations[0]), room - em_width(more)) + more
 
 
-def _box_text(node: Node) -> _BoxText:
-    status = inactive_status(node)
-    mark = status or node.attributes.get("priority") or node.attributes.get("severity", "")
-    heading = ", ".join(visible(part) for part in (node.type, mark) if part)
-    return _BoxText(
-        node.type if node.type in _COLOURS else "soft",
-        shortened(heading, _HEADING_ROOM / _KIND_SIZE / _BOLD),
-        wrapped(visible(node.summary), _TEXT_ROOM / _TEXT_SIZE, _SUMMARY_LINES),
-        shortened(" ".join(f"#{visible(tag)}" for tag in node.tags), _TEXT_ROOM / _LABEL_SIZE),
-        bool(status),
-    )
+def _summary_lines(node: Node) -> list[str]:
+    return wrapped(visible(node.summary), _TEXT_ROOM / _TEXT_SIZE, _SUMMARY_LINES)
 
 
-def _box(name: str, text: _BoxText, corner: Point, height: float) -> Iterator[str]:
+def _box(node: Node, summary: list[str], corner: Point, height: float) -> Iterator[str]:
     """A box with type, id, summary and tags; the full id is its tooltip."""
     x, y = corner
-    old = " old" if text.is_inactive else ""
-    yield f'<g class="node"><title>{_escaped(name)}</title>'
+    status = inactive_status(node)
+    kind = node.type if node.type in _COLOURS else "soft"
+    mark = status or node.attributes.get("priority") or node.attributes.get("severity", "")
+    heading = ", ".join(visible(part) for part in (node.type, mark) if part)
+    heading = shortened(heading, _HEADING_ROOM / _KIND_SIZE / _BOLD)
+    yield f'<g class="node"><title>{_escaped(node.id)}</title>'
     place = f'x="{x:.1f}" y="{y:.1f}" height="{height:.1f}"'
-    yield f'<rect class="box{old}" {place} width="{BOX_WIDTH}" rx="6"/>'
-    yield f'<rect class="{text.kind}" {place} width="6" rx="3"/>'
-    yield _text(x + 16, y + 19, text.heading, f"kind {text.kind}")
-    room = _TEXT_ROOM - 10 - em_width(text.heading) * _KIND_SIZE * _BOLD
+    yield f'<rect class="box{" old" if status else ""}" {place} width="{BOX_WIDTH}" rx="6"/>'
+    yield f'<rect class="{kind}" {place} width="6" rx="3"/>'
+    yield _text(x + 16, y + 19, heading, f"kind {kind}")
+    room = _TEXT_ROOM - 10 - em_width(heading) * _KIND_SIZE * _BOLD
     if room >= _MIN_ID_ROOM:
-        short = shortened(visible(name), room / _LABEL_SIZE)
+        short = shortened(visible(node.id), room / _LABEL_SIZE)
         yield _text(x + BOX_WIDTH - 10, y + 19, short, "tags", "end")
     base = y + 37
-    for line in text.summary:
+    for line in summary:
         yield _text(x + 16, base, line)
         base += _LINE_HEIGHT
-    if text.tags:
-        yield _text(x + 16, base - 1, text.tags, "tags")
+    if node.tags:
+        tags = " ".join(f"#{visible(tag)}" for tag in node.tags)
+        yield _text(x + 16, base - 1, shortened(tags, _TEXT_ROOM / _LABEL_SIZE), "tags")
     yield "</g>"
 
 
