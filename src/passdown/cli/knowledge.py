@@ -338,8 +338,8 @@ def knowledge_add(
     if session.as_json:
         print_json({**receipt.to_dict(), "changes": changes})
         return
-    told = [warning for warning in receipt.warnings if warning.code != "replaced"]
-    print_receipt(receipt._replace(warnings=tuple(told)))
+    kept = tuple(warning for warning in receipt.warnings if warning.code != "replaced")
+    print_receipt(receipt._replace(warnings=kept))
     pairs(
         [
             (name, f"{shown(change['old']) or '-'} -> {shown(change['new']) or '-'}")

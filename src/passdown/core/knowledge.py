@@ -319,7 +319,7 @@ def matching_relations(
 
 
 def missing_nodes(names: Iterable[str], listed: Iterable[str]) -> list[Node]:
-    """Nodes for the ends of relations that are neither written down nor references."""
+    """Nodes for the ends of relations that are neither listed nor references."""
     there = set(listed)
     return [
         Node(name, "insight", summary_line(name) or name)

@@ -371,7 +371,7 @@ class EarlierImports:
             for node in nodes:
                 known = reader.known_node(node.id)
                 if known and graph_of([known.node], ()) != graph_of([node], ()):
-                    message = f"{known.task} has written down something else under this name"
+                    message = f"{known.task} has recorded something else under this name"
                     problem = Problem("name", "exists", message, "a name that is free")
                     raise InvalidInput("nothing was changed", [problem])
 

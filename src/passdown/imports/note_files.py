@@ -245,12 +245,12 @@ def _in_blocks(text: str, blocks: Sequence[Block], *, is_report: bool) -> Iterat
             near = [*keys, name] if is_report else []
             is_key = any(_FILE_KEY.fullmatch(key) or _CHANGE_KEY.fullmatch(key) for key in near)
             for found in mentions(text, start, end, is_code=block.form == "code" or is_key):
-                yield _told(text, block, found, near)._replace(
+                yield _described(text, block, found, near)._replace(
                     path=folders.get(found.start, "") + found.path
                 )
 
 
-def _told(text: str, block: Block, found: _Mention, keys: list[str]) -> _Mention:
+def _described(text: str, block: Block, found: _Mention, keys: list[str]) -> _Mention:
     """A mention with what its block says about it; `keys` are those of a report."""
     is_report = bool(keys)
     change, cue = _key_change(keys) if is_report else _change(text, block, found)
@@ -298,8 +298,8 @@ def _change(text: str, block: Block, found: _Mention) -> tuple[str, str]:
         after = text[found.end : min(block.end, found.end + 60)]
         said = list(_VERBS.finditer(re.split(r"[.;] |\n\s*\n", before)[-1]))
         link = _AFTER.match(after)
-        told = _VERBS.match(after, link.end()) if link else None
-        match = told or (said[-1] if said else None)
+        later = _VERBS.match(after, link.end()) if link else None
+        match = later or (said[-1] if said else None)
         if match:
             return str(match.lastgroup), match[0].lower()
     for title in reversed(block.trail[-2:]):

@@ -165,11 +165,11 @@ def _written(
 
 def _lost_ends(reader: Reader, body: JsonObject) -> list[Problem]:
     """Ends of edges that someone else has removed meanwhile."""
-    brought = {node["id"] for node in body.get("nodes", ())}
+    added = {node["id"] for node in body.get("nodes", ())}
     ends = {edge[name] for edge in body.get("edges", ()) for name in ("source", "target")}
     return [
         Problem("edges", "unknown_node", f"there is no node {name!r} any more", "the id of a node")
-        for name in sorted(ends - brought)
+        for name in sorted(ends - added)
         if not is_reference(name) and reader.known_node(name) is None
     ]
 
@@ -195,7 +195,7 @@ def _unknown(
     for index, name in enumerate(nodes):
         where = f"forget_nodes[{index}]"
         if reader.known_node(name) is None:
-            expected = "a node that was written down"
+            expected = "an added node"
             found.append(Problem(where, "unknown_node", f"there is no {name!r}", expected))
         elif name in ends:
             found.append(Problem(where, "in_use", f"an edge leads to {name!r}", "either of both"))

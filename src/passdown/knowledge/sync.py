@@ -367,13 +367,13 @@ class KnowledgeUpdate(NamedTuple):
 
 def update_graph(file: Graph, entries: Graph, ledger: Graph, *, is_only: bool) -> KnowledgeUpdate:
     """Add entries to a file's graph, or, with `is_only`, replace it by them."""
-    held, brought, known = _parts_of(file), _parts_of(entries), _parts_of(ledger)
-    wished = brought if is_only else held | brought
+    held, given, known = _parts_of(file), _parts_of(entries), _parts_of(ledger)
+    wished = given if is_only else held | given
     merge = merge_graphs(ledger, graph_of(*_split(wished.values())), sync_base(file, 0))
     reports = [report for report in merge.reports if report.code == "conflict"]
     disputed = {report.path for report in reports}
     taken = {_part_name(part) for part in (*merge.nodes, *merge.edges)}
-    news = [part for name, part in brought.items() if name in taken or name not in known]
+    news = [part for name, part in given.items() if name in taken or name not in known]
     lost = tuple(sorted(held.keys() - wished.keys()))
     for name in lost:
         message = "was in the file and is not among the entries that replace it"
