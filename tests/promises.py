@@ -295,7 +295,8 @@ RELAY = {
     "S4-2": "A conversation is found or begun once, however many threads or processes ask for it "
     "at the same moment.",
     "S4-3": "A reset empties the context and sets a new system message.",
-    "S4-4": "All requests of a task go into one context, and each carries the earlier reviews.",
+    "S4-4": "All requests of a task go into one context, and each carries the earlier reviews; "
+    "in a relay too, for each agent, peer and task.",
     "S4-5": "With a new task nothing of the old one is in the context.",
     "S4-6": "A peer without a task keeps its context.",
     "S4-7": "Entering SETUP empties the context.",
@@ -334,8 +335,8 @@ RELAY = {
     "ends no turn and answers a bad entry with all its problems.",
     "S4-27": "An entry of knowledge is in the ledger and in its agent's buffer before the tool "
     "answers.",
-    "S4-28": "At the end of a piece of work everything that waits comes to the knowledge file in "
-    "one batch, once; a kill before that loses nothing.",
+    "S4-28": "When a run or a task is completed, everything that waits comes to the knowledge file "
+    "in one batch, once; a kill before that loses nothing.",
     "S4-32": "Contexts can be shared by all peers, parted for chosen pairs, or parted for all.",
     "S4-33": "Conversations add records and change neither schema nor tasks.",
     "S4-34": "A scripted reviewer doesn't contradict its first answer.",

@@ -247,6 +247,7 @@ def test_a_turn_costs_a_hundred_tokens_beyond_what_it_is_about(tmp_path: Path) -
 # -- the four ways in which a conversation begins again
 
 
+@pytest.mark.promise("S4-7", "S4-11")
 def test_way_1_an_agent_that_enters_setup_again_is_forgotten(tmp_path: Path) -> None:
     """Whoever sends it back to WAITING in the middle of a run."""
     with opened(tmp_path) as ws:
@@ -270,6 +271,7 @@ def test_way_1_an_agent_that_enters_setup_again_is_forgotten(tmp_path: Path) -> 
     assert "WORDS-OF-coder" not in agents.prompts("coder")[2]
 
 
+@pytest.mark.promise("S4-8", "S4-11")
 def test_way_2_another_lease_begins_again(tmp_path: Path) -> None:
     """Another task, and the same task in another run; two runs at once keep theirs apart."""
     agents = Functions(architect=sends_back)
@@ -286,6 +288,7 @@ def test_way_2_another_lease_begins_again(tmp_path: Path) -> None:
     assert leases == ["R-1", "R-3"]
 
 
+@pytest.mark.promise("S4-9", "S4-11")
 def test_way_3_a_leg_may_ask_for_it(tmp_path: Path) -> None:
     agents = Functions(architect=sends_back)
     relay = loop(3)
@@ -300,6 +303,7 @@ def test_way_3_a_leg_may_ask_for_it(tmp_path: Path) -> None:
     assert "WORDS-OF-coder-1" in agents.prompts("coder")[1]
 
 
+@pytest.mark.promise("S4-10", "S4-11")
 def test_way_4_an_old_conversation_begins_again(tmp_path: Path) -> None:
     """Past max_age_hours: here a few thousandths of a second."""
     agents = Functions(architect=sends_back)

@@ -7,7 +7,6 @@ move an agent at once, the second is checked against what the first wrote.
 from __future__ import annotations
 
 import hashlib
-import logging
 import threading
 from contextlib import suppress
 from itertools import pairwise
@@ -47,6 +46,7 @@ from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from logging import Logger
 
     from passdown.core.record import Record
     from passdown.core.types import JsonObject
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
     PathFrom = Callable[[AgentStatus], tuple[str, ...]]
 
-LOG = logging.getLogger("passdown.agents")
 REFUSED = "refused; nothing was changed"
 MAX_WHY = 20_000
 ESCALATE = "escalate"
@@ -180,7 +179,7 @@ class AgentStates:
             lease = Lease(agent, task, before.version + 1, run)
             after = before._replace(lease=lease)
             if self._add("leased", {"task": task, "run": run}, after):
-                LOG.info("%s: on %s%s", agent, task, f" in {run}" if run else "")
+                _log().info("%s: on %s%s", agent, task, f" in {run}" if run else "")
                 return lease
 
     def current_lease(self, agent: str) -> Lease | None:
@@ -200,7 +199,7 @@ class AgentStates:
                 return None
             body = {"why": redact(why)[0], "task": held.task, "run": held.run}
             if self._add("released", body, before._replace(lease=None)):
-                LOG.info("%s: off %s (%s)", agent, held.task, visible(body["why"]))
+                _log().info("%s: off %s (%s)", agent, held.task, visible(body["why"]))
                 return held
 
     def _move(self, agent: str, request: _MoveRequest) -> AgentStatus:
@@ -224,7 +223,7 @@ class AgentStates:
             if record:
                 break
         if problems:
-            LOG.warning("%s: refused: %s", agent, visible(body["why"]))
+            _log().warning("%s: refused: %s", agent, visible(body["why"]))
             raise GateRefused(REFUSED, problems, next_step="Take one of the legal steps.")
         self._notify(record)
         return _read_status(agent, record)
@@ -262,7 +261,7 @@ class AgentStates:
         body = record.document()
         steps = (body["from"], *body["path"])
         reason = f" ({visible(body['why'])})" if body["why"] else ""
-        LOG.info("%s: %s%s", record.author, " -> ".join(steps), reason)
+        _log().info("%s: %s%s", record.author, " -> ".join(steps), reason)
         if self._on_setup and (START, SETUP) in pairwise(steps):
             self._on_setup(record.author)
 
@@ -346,6 +345,13 @@ def _lease_error(held: Lease) -> GateRefused:
     message = f"{held.agent} is {_place(held)}"
     problem = Problem("task", "leased", message, "an agent without a task")
     return GateRefused(REFUSED, [problem], next_step="Release that lease first, or wait for it.")
+
+
+def _log(name: str = "passdown.agents") -> Logger:
+    """The log; loaded when something is logged, so that reading states starts fast."""
+    import logging
+
+    return logging.getLogger(name)
 
 
 def instance_at(run: Run, turn: LegRun) -> str:
@@ -457,7 +463,7 @@ class RunAgents:
         from passdown.knowledge.sync import sync_after_completion
 
         for problem in sync_after_completion(self._streams.context):
-            LOG.warning("%s: %s", run.run, visible(problem.line()))
+            _log().warning("%s: %s", run.run, visible(problem.line()))
 
     def _review(self, run: Run, name: str, agent: str) -> None:
         """Wait for a verdict: in BUDGET_REVIEW, or in SUSPEND for that of a person."""
@@ -486,7 +492,7 @@ class RunAgents:
         try:
             change()
         except PassdownError as error:
-            logging.getLogger("passdown.relay").warning("an agent's state is unchanged: %s", error)
+            _log("passdown.relay").warning("an agent's state is unchanged: %s", error)
 
 
 def _may_take(status: AgentStatus, run: Run) -> bool:
