@@ -327,6 +327,34 @@ def test_a_waiting_coder_carries_out_express_work_and_a_busy_one_is_left_alone(
     assert "WAITING > SETUP" in cli("agents", "fixer").out
 
 
+def test_express_work_of_a_killed_worker_is_finished_by_another_with_one_commit(
+    repository: Path,
+    start: Start,
+    cli: Run,
+    as_json: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The coder's lease isn't lost with the process: it goes on with the same item."""
+    seen = repository / "seen"
+    monkeypatch.setenv("PASSDOWN_PR_COMMAND", f"sh -c 'touch {seen}; sleep 600'")
+    killed = start("worker", "--lease", "60")
+    monkeypatch.delenv("PASSDOWN_PR_COMMAND")
+    cli("express", "send", item(repository, "x1"))
+    until(seen.exists, "the commit of the first worker")
+    commit = git(repository, "rev-parse", "passdown/express-x1").strip()
+    killed.kill()
+    killed.wait()
+    assert agent_rows(as_json) == {"coder": ("CODING", "express-x1")}
+    other = start("worker", "--lease", "60")
+    until(lambda: as_json("express", "show", "x1")["status"] == "done", "the end of the item")
+    other.send_signal(signal.SIGTERM)
+    other.communicate(timeout=240)
+    shown = as_json("express", "show", "x1")
+    assert (shown["result"]["commit"], len(shown["tries"])) == (commit, 1)
+    assert git(repository, "rev-list", "main..passdown/express-x1").split() == [commit]
+    assert agent_rows(as_json) == {"coder": ("WAITING", "")}
+
+
 def test_an_express_item_is_stopped_and_resumed_as_a_run(
     repository: Path, start: Start, cli: Run, as_json: Callable[..., Any]
 ) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 _NOTICE_S = 2.0
 _SEND = {"wait": "bool", "here": "bool", "wait_room": "float", "relay_store": "str"}
-_ITEM = {"id": "str", "task": "str", "base": "str"}
+_ITEM = {"agents": "Sequence[str]", "id": "str", "task": "str", "base": "str"}
 _HELP = {
     "by": "who wants it",
     "reason": "why it is wanted",
@@ -90,7 +90,6 @@ def express_knowledge(
     file_path: str = "",
     reason: str,
     by: Author,
-    agents: Sequence[str] = (),
     **options: Any,
 ) -> int:
     """Add entries to the knowledge file."""
@@ -100,7 +99,7 @@ def express_knowledge(
         raise UsageError("name a FILE with entries, or each of them with --entry")
     content = [load_json(text) for text in entries] or _from_file(file or "")
     item: JsonObject = {"kind": "knowledge_update", "by": by, "reason": reason}
-    item |= {"entries": content, "action": action, "file_path": file_path, "agents": list(agents)}
+    item |= {"entries": content, "action": action, "file_path": file_path}
     return _deliver(session, item, options)
 
 
@@ -125,14 +124,13 @@ def express_fix(
     message: str,
     reason: str | None = None,
     by: Author,
-    agents: Sequence[str] = (),
     **options: Any,
 ) -> int:
     """Change files at once."""
     if bool(files) == bool(patch):
         raise UsageError("name each change as PATH=FILE, or one --patch FILE")
     item: JsonObject = {"kind": "hot_fix", "by": by, "reason": reason or message}
-    item |= {"message": message, "agents": list(agents)}
+    item["message"] = message
     if patch:
         item["patch"] = read_text(patch)
     else:
@@ -160,13 +158,12 @@ def express_file(
     action: Literal["write", "append", "delete"] = "write",
     reason: str,
     by: Author,
-    agents: Sequence[str] = (),
     **options: Any,
 ) -> int:
     """Write, append to or delete one file."""
     if (content is None) != (action == "delete"):
         raise UsageError("--content is needed unless the --action is delete")
-    item: JsonObject = {"kind": "file_task", "by": by, "reason": reason, "agents": list(agents)}
+    item: JsonObject = {"kind": "file_task", "by": by, "reason": reason}
     item |= {"path": path, "action": action}
     if content:
         item["content"] = read_text(content)
