@@ -63,9 +63,10 @@ def served(
     host: str = "127.0.0.1",
     allowed: tuple[str, ...] = (),
     lent: Lent | None = None,
+    port: int = 0,
 ) -> Generator[Served]:
     """Serve a workspace, or what `lent` lends, until the block ends."""
-    place = listen(host, 0)
+    place = listen(host, port)
     server = build_server(lent or Lent(workspace), place, allowed, limits)  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [place.sock]}, daemon=True)
     thread.start()

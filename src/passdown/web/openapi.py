@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown import __version__
 from passdown.core.codec import schema_of
+from passdown.core.names import MAX_KEY
 from passdown.errors import Problem
 from passdown.web.responses import PROBLEM_MEDIA, TITLES
 
@@ -186,7 +187,7 @@ def _parameter(where: str, name: str, schema: JsonObject) -> JsonObject:
 
 def _headers(route: ApiRoute) -> list[JsonObject]:
     patterns = {
-        "Idempotency-Key": "^[!-~]{1,200}$" if route.takes_key else "",
+        "Idempotency-Key": f"^[ -~]{{1,{MAX_KEY}}}$" if route.takes_key else "",
         "If-Match": r'^("[0-9]{1,15}"|\*)$' if route.takes_version else "",
     }
     return [

@@ -177,7 +177,7 @@ def note(
         **fields: The fields of its kind.
     """
     if kind not in ("pattern", "gotcha"):
-        problem = Problem("kind", "invalid_choice", f"{kind[:40]!r}", "pattern | gotcha")
+        problem = Problem("kind", "invalid_choice", f"{str(kind)[:40]!r}", "pattern | gotcha")
         raise InvalidInput("nothing was changed", [problem])
     return add_entry(context, kind, task, agent, fields, key=key)
 

@@ -14,7 +14,7 @@ from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.checkout import Checkout, checkout_warning, read_checkout
 from passdown.core.codec import encode
 from passdown.core.kinds import RECOVERY_STREAM, TASK_STREAM, origins_of, stream_of
-from passdown.core.names import agent_problems
+from passdown.core.names import agent_problems, id_problems
 from passdown.core.text import text_problems
 from passdown.core.times import stamp
 from passdown.core.types import Heads, Progress
@@ -317,7 +317,11 @@ def recover(
     """
     raise_problems(
         "nothing was changed",
-        [*agent_problems(by, "by"), *text_problems(reason, "reason", required=False)],
+        [
+            *(id_problems(task, "task") if task else ()),
+            *agent_problems(by, "by"),
+            *text_problems(reason, "reason", required=False),
+        ],
     )
     state_files = context.state_files
     with context.store.reading() as reader:
