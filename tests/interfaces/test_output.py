@@ -204,3 +204,14 @@ def test_standard_error_may_be_closed(filled: Path) -> None:
 def test_nothing_is_cut_when_output_goes_to_a_file(filled: Path, program: Run) -> None:
     out = program("log").out
     assert len(out.splitlines()) == 8
+
+
+def test_titles_break_between_words_before_a_table_becomes_blocks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    table(("name", "tokens in context", "bytes out"), [("planner", "1,154", "467")])
+    first, second, row = capsys.readouterr().out.splitlines()
+    assert first.split() == ["name", "tokens", "in", "bytes", "out"]
+    assert second.strip() == "context"
+    assert row.split() == ["planner", "1,154", "467"]

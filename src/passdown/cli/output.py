@@ -228,14 +228,14 @@ def table(
                 print()
             pairs(zip(titles, row, strict=True))
         return
-    print(styled(_row(titles, widths), "bold"))
-    for row in cells:
+    for row in (titles, *cells):
         parts = [
             [cut(cell, width)] if title in short else wrapped(cell, width)
             for title, cell, width in zip(titles, row, widths, strict=True)
         ]
         for index in range(max(len(part) for part in parts)):
-            print(_row([part[index] if index < len(part) else "" for part in parts], widths))
+            text = _row([part[index] if index < len(part) else "" for part in parts], widths)
+            print(styled(text, "bold") if row is titles else text)
 
 
 def row_printer(
@@ -276,17 +276,16 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _fitted(titles: list[str], cells: list[list[str]], whole: Collection[str]) -> list[int]:
     """Column widths that fit the terminal, the widest shortened first; nothing when none do."""
-    widths = [
-        max(text_width(title), *(text_width(row[i]) for row in cells))
-        for i, title in enumerate(titles)
-    ]
+    contents = [max(text_width(row[i]) for row in cells) for i in range(len(titles))]
+    widths = [max(len(title), width) for title, width in zip(titles, contents, strict=True)]
     limit = terminal_width()
     if not limit:
         return widths
     room = limit - len(_GAP) * (len(widths) - 1)
+    # A title may be broken between its words.
     floors = [
-        width if title in whole else max(min(width, _NARROWEST), len(title))
-        for title, width in zip(titles, widths, strict=True)
+        max(width if title in whole else min(width, _NARROWEST), *map(len, title.split()))
+        for title, width in zip(titles, contents, strict=True)
     ]
     if sum(floors) > room:
         return []

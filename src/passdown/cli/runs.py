@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 TURN_COLUMNS = (
-    *("#", "leg", "agent", "visit", "outcome", "version", "attempts"),
+    *("#", "leg", "agent", "visit", "outcome", "version", "tries"),
     *("seconds", "tokens in context", "bytes out"),
 )
 

@@ -336,8 +336,7 @@ operation(
 
 
 _BAR = 24
-_NARROW_BAR = 10
-_WIDE_TERMINAL = 96
+_WIDE_TERMINAL = 100
 
 
 class Limit(NamedTuple):
@@ -437,7 +436,7 @@ def measure(
 def print_growth(found: ContextGrowth) -> None:
     """Print a row per switch, with a bar: # is the context, . is what it would be without."""
     most = max(max(step.without, step.context) for step in found.steps) or 1
-    length = _NARROW_BAR if 0 < terminal_width() < _WIDE_TERMINAL else _BAR
+    is_narrow = 0 < terminal_width() < _WIDE_TERMINAL
     rows = [
         [
             step.number,
@@ -449,7 +448,7 @@ def print_growth(found: ContextGrowth) -> None:
             _saved(step),
             step.summaries,
             step.brief,
-            _bar(step.context / most, step.without / most, length),
+            "" if is_narrow else _bar(step.context / most, step.without / most),
         ]
         for step in found.steps
     ]
@@ -466,9 +465,9 @@ def _saved(step: GrowthStep) -> str:
     return f"{step.saved:.1f} %"
 
 
-def _bar(context: float, without: float, length: int) -> str:
-    inked = max(round(context * length), 1)
-    return "#" * inked + "." * max(round(without * length) - inked, 0)
+def _bar(context: float, without: float) -> str:
+    inked = max(round(context * _BAR), 1)
+    return "#" * inked + "." * max(round(without * _BAR) - inked, 0)
 
 
 def _print_conclusions(found: ContextGrowth, most: Limit | None, picture: str | None) -> None:
