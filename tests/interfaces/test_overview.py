@@ -216,3 +216,31 @@ def test_an_argument_that_is_no_text(filled: Path) -> None:
     assert done.returncode == 1
     assert b"\x1b" not in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("list",), "did you mean task list?"),
+        (("search", "x"), "did you mean recall?"),
+        (("task", "add", "T-2"), "did you mean new?"),
+        (("decide", "x", "--because", "y"), "no option --because; did you mean --why?"),
+        (("recall", "x", "-n", "3"), "did you mean --limit?"),
+        (("log", "--task", "T-1"), "TASK is given by itself, without --task"),
+        (("handoff", "T-404"), "a task is named with --task T-404"),
+        (("export", "T-1"), "passdown export --task T-1"),
+        (("state", "T-1", "--wrong"), "there is no option --wrong (see:"),
+        (("brief", "T-1", "--zzz", "--budgte", "5"), "--zzz, there is no option --budgte; did"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_people_type_instead_is_understood(
+    filled: Path, cli: Run, argv: tuple[str, ...], said: str
+) -> None:
+    refused = cli(*argv, code=2)
+    assert said in refused.err
+    assert len(refused.err.splitlines()) == 1
+
+
+def test_a_value_may_look_like_an_option_with_words_after_it(filled: Path, cli: Run) -> None:
+    assert "T-1 version" in cli("warn", "T-1", "--force is never an answer", "--agent", "kim").out

@@ -22,6 +22,7 @@ from passdown.cli.output import (
 from passdown.cli.parsing import Author, command
 from passdown.cli.session import UsageError, plain, read_input, read_text
 from passdown.core.handoff import Blocker, Handoff
+from passdown.core.names import id_problems
 from passdown.core.schema import Choice, Field, Flag, List, fields_of
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
 
@@ -106,6 +107,8 @@ def handoff(
     """Hand a task on, from a file or from flags."""
     if file is None and not (given["task"] and given["outcome"]):
         raise UsageError("name a FILE, or at least --task and --outcome")
+    if file and "." not in file and not os.path.lexists(file) and not id_problems(file, "task"):
+        raise UsageError(f"there is no file {file}; a task is named with --task {file}")
     if blocks and not given["blockers"]:
         raise UsageError("--blocks names tasks that wait for a --blocker; name that as well")
     lists = {name: [_entry(_FLAGS[name], text) for text in given.pop(name)] for name in _LISTS}

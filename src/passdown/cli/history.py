@@ -284,6 +284,9 @@ def show(session: Session, item: str) -> None:
         try:
             found = workspace.show(item)
         except NotFound as error:
+            if "#" not in item and any(each.task == item for each in workspace.tasks()):
+                hint = f"It is a task: passdown task show {item}"
+                raise NotFound(error.message, next_step=hint) from error
             if written_node(workspace, item) is None:
                 raise
             raise NotFound(error.message, next_step=f"Did you mean node:{item}?") from error

@@ -159,8 +159,21 @@ def _unknown(argv: Sequence[str]) -> int:
     if verb.startswith("-"):
         said = f"{excerpt(verb)!r} is not a verb; a verb comes first, or --store URL and a verb"
     else:
-        said = f"there is no verb {excerpt(verb)!r}{close_to(verb, VERBS)}"
+        usual = _USUAL_WORDS.get(verb)
+        hint = f"; did you mean {usual}?" if usual else close_to(verb, VERBS)
+        said = f"there is no verb {excerpt(verb)!r}{hint}"
     return _usage_error(said, "passdown", argv)
+
+
+_USUAL_WORDS = {
+    **dict.fromkeys(("list", "ls", "tasks"), "task list"),
+    **dict.fromkeys(("new", "add", "create"), "task new"),
+    **dict.fromkeys(("search", "find", "query", "grep"), "recall"),
+    **dict.fromkeys(("hand-off", "hand_off"), "handoff"),
+    "status": "task list, or state TASK",
+    "setup": "init",
+}
+"""What people type for a verb of another name."""
 
 
 class Verb(NamedTuple):

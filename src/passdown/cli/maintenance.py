@@ -218,6 +218,8 @@ def export(
 
     target = file or f"{task or 'all'}.passdown"
     with session.open() as workspace:
+        if file and not task and any(each.task == file for each in workspace.tasks()):
+            raise UsageError(f"{file} is a task, not a file: passdown export --task {file}")
         # Asked before there is a new file in the repository.
         checkout = workspace.files.checkout()
         streams = workspace.maintenance.export(target, task, diff=diff)

@@ -39,6 +39,7 @@ HIDDEN = argparse.SUPPRESS
 MAX_BUDGET = 1_000_000_000
 _COUNTERS = ("o200k_base", "cl100k_base", "chars4")
 _DIGITS = 15
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=|\Z)")
 _REQUIRED = object()
 _AUTHOR = "default: PASSDOWN_AGENT, else your user name (with a server: the token's name)"
 _TYPE_NAMES = {"budget": "Budget"}
@@ -146,6 +147,26 @@ class Argument(NamedTuple):
         is_named_so = self.name in ("agent", "by") and self.default is _REQUIRED
         return self.type == "Author" or (is_named_so and self.is_option)
 
+
+_SYNONYMS = {
+    "because": ("--why", "--reason"),
+    "reason": ("--why",),
+    "rationale": ("--why",),
+    "why": ("--reason",),
+    "agent": ("--from", "--by"),
+    "author": ("--agent", "--by", "--from"),
+    "by": ("--agent", "--from"),
+    "from": ("--agent",),
+    "to": ("--agent",),
+    "message": ("--summary", "--reason"),
+    "m": ("--summary", "--reason"),
+    "n": ("--limit",),
+    "max": ("--limit", "--budget"),
+    "tokens": ("--budget",),
+    "depends-on": ("--needs",),
+    "output": ("--keep",),
+}
+"""What people type for an option of another name."""
 
 COMMANDS: dict[str, Command] = {}
 """The commands of the modules that are loaded, by name."""
@@ -364,16 +385,19 @@ class Parser(argparse.ArgumentParser):
         A verb with verbs below it passes on to the one that is named.
         """
         if self.command:
+            # Named before anything that is missing: a misspelled option is both.
+            self._check_options(argv)
             given, unknown = self.parse_known_args(argv)
             if unknown:
-                self.error(self._unknown_text(unknown))
+                self.error(f"unexpected argument: {excerpt(' '.join(unknown))}")
             return self, {name: value for name, value in vars(given).items() if value is not None}
         if argv and argv[0] in self.subverbs:
             return self.below(argv[0]).parse(argv[1:])
         if not argv or argv[0] == "--json":
             self.error("a verb is missing: " + ", ".join(self.subverbs))
         if argv[0] not in ("-h", "--help"):
-            hint = close_to(argv[0], self.subverbs)
+            usual = "new" if argv[0] in ("add", "create") and "new" in self.subverbs else ""
+            hint = f"; did you mean {usual}?" if usual else close_to(argv[0], self.subverbs)
             known = ", ".join(self.subverbs)
             self.error(f"there is no {self.prog} {argv[0]}{hint} ({known})")
         self.usage = f"{self.prog} VERB ..."
@@ -408,13 +432,23 @@ class Parser(argparse.ArgumentParser):
             self.epilog = "\n".join(["verbs:", *lines, "", "examples:", *examples, "", more])
         return super().format_help()
 
-    def _unknown_text(self, unknown: list[str]) -> str:
-        """What isn't understood, each word with the option that was probably meant."""
+    def _check_options(self, argv: list[str]) -> None:
+        """Usage error for options that there are none of, each with the one probably meant."""
         known = [option for action in self.arguments for option in action.option_strings]
-        options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-        if not options:
-            return f"unexpected argument: {excerpt(' '.join(unknown))}"
-        return ", ".join(f"there is no option {excerpt(o)}{close_to(o, known)}" for o in options)
+        places = [action.metavar for action in self.arguments if not action.option_strings]
+        words = argv[: argv.index("--")] if "--" in argv else argv
+        options = [word.partition("=")[0] for word in words if _OPTION.match(word)]
+        faults: list[str] = []
+        for option in dict.fromkeys(option for option in options if option not in known):
+            name = option.lstrip("-")
+            if name.upper() in places:
+                faults.append(f"{name.upper()} is given by itself, without {option}")
+                continue
+            synonym = next((o for o in _SYNONYMS.get(name, ()) if o in known), "")
+            hint = f"; did you mean {synonym}?" if synonym else close_to(option, known)
+            faults.append(f"there is no option {excerpt(option)}{hint}")
+        if faults:
+            self.error(", ".join(faults))
 
     def error(self, message: str) -> NoReturn:
         """Usage error: `main` says what is wrong and where to read on."""

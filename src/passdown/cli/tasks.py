@@ -95,7 +95,7 @@ operation(
     fields={"status": "str"},
     needs_none=True,
     choices={"status": ("open", "cancelled")},
-    help={"status": "its new status"},
+    help={"status": "its new status; a handoff completes a task"},
 )
 operation(
     "gate list",
