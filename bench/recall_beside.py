@@ -162,7 +162,7 @@ def _all(reader: Any, embedder: int, dimensions: int) -> tuple[Any, Any, Any]:
     """Every vector as floats of length one, with its number and agent."""
     import numpy as np
 
-    from passdown.search.vectors.index import unpack_vectors
+    from passdown.search.vectors import unpack_vectors
 
     ids, parts, agents, last = list[int](), list[Any](), list[str](), 0
     while page := reader.vectors_after(embedder, last, _PAGE):

@@ -526,8 +526,8 @@ def test_of_very_many_the_nearest_are_told_apart(
     """Where vectors stay in the store, codes choose some, and the question's numbers fewer."""
     import numpy as np
 
-    monkeypatch.setattr("passdown.search.vectors.index.MANY", 50)
-    monkeypatch.setattr("passdown.search.vectors.index.KEEP_OF_MANY", 30)
+    monkeypatch.setattr("passdown.search.vectors.MANY", 50)
+    monkeypatch.setattr("passdown.search.vectors.KEEP_OF_MANY", 30)
     known = dict(enumerate(np.random.default_rng(3).standard_normal((300, 64))))
     asked = known[7] + 0.9 * known[8]
 

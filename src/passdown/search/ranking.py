@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.search.query import SearchFilter
-    from passdown.search.vectors import StoredIndex, VectorIndex
-    from passdown.search.vectors.index import FilterScope, Floats, VectorMask
+    from passdown.search.vectors import FilterScope, Floats, StoredIndex, VectorIndex, VectorMask
     from passdown.store.entries import ComparedEntry, IndexedEntry
     from passdown.store.statements import Reader
 

@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 
     from passdown.core.rows import ItemRow
     from passdown.search.ranking import VectorQuery
-    from passdown.search.vectors import StoredIndex, VectorIndex
-    from passdown.search.vectors.index import Floats
+    from passdown.search.vectors import Floats, StoredIndex, VectorIndex
     from passdown.store.entries import Embedder, EntryToEmbed, IndexedEntry
     from passdown.store.statements import Reader
 

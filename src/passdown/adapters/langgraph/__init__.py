@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from passdown.adapters.langgraph.checkpoints import LedgerSaver
-    from passdown.adapters.langgraph.gates import aask_people, ask_people
     from passdown.adapters.langgraph.graph import (
         HandoffGraph,
         Transition,
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
         transitions,
     )
     from passdown.adapters.langgraph.middleware import BriefMiddleware
-    from passdown.adapters.langgraph.nodes import handoff_node
+    from passdown.adapters.langgraph.nodes import aask_people, ask_people, handoff_node
     from passdown.adapters.langgraph.store import RecallStore
     from passdown.adapters.langgraph.tools import handoff_tool
 
@@ -30,8 +29,8 @@ _LAZY = {
     "LedgerSaver": "checkpoints",
     "RecallStore": "store",
     "Transition": "graph",
-    "aask_people": "gates",
-    "ask_people": "gates",
+    "aask_people": "nodes",
+    "ask_people": "nodes",
     "handoff_node": "nodes",
     "handoff_tool": "tools",
     "replay": "graph",

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.langgraph.compat import Command, StructuredTool, ToolMessage
-from passdown.adapters.langgraph.gates import ask_people
+from passdown.adapters.langgraph.nodes import ask_people
 from passdown.adapters.states import handoff_context_of, handoff_update
 from passdown.adapters.tools import (
     handoff_of,

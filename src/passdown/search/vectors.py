@@ -1,12 +1,21 @@
-"""Vector indexes: in this process, or the database's own."""
+"""Vector search: entries near in meaning. With the model, the only code that needs numpy.
+
+One bit per dimension is kept in memory and compared with all entries; the few hundred nearest are
+then compared exactly, from the store. Memory stays at 48 bytes for each entry, nothing is rewritten
+when one is added, and a million are scanned in a few milliseconds.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import numpy as np
-
 from passdown.core.rows import SearchTerm
+from passdown.search.minilm.runtime import import_numpy_on_one_thread
+
+# Before anything here imports it: two threads in small products wait for each other.
+import_numpy_on_one_thread()
+
+import numpy as np  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
