@@ -132,7 +132,8 @@ def prepare(root: Path) -> Prepared:
         ws.relay.send_express({**NOTE, "id": "x0", "by": "kim"})
         ws.create_task("T-4", title="Run", agent="planner")
         again = {"when": {"outcome": "partial"}, "go": "code", "at_most": 3}
-        agents = {"coder": {"runner": {"script": "s"}, "limits": {"loops": 1}}}
+        agents: dict[str, Any] = {"coder": {"runner": {"script": "s"}, "limits": {"loops": 1}}}
+        agents["helper"] = {"runner": {"command": ["echo", "Yes."]}}
         stage = Stage(ws)
         run = stage.start(document(leg("code", "coder", again), agents=agents), task="T-4")
         stage.advance(run.run, lambda _: reply("partial", summary="half"))
@@ -400,6 +401,9 @@ EXAMPLES: dict[str, Example] = {
         call(Of("run"), "continue", by="kim"), call(Of("run"), "nothing", by="kim")
     ),
     "relay.stop": Example(call(Of("run"), by="kim", why="obsolete"), call("R-99", by="kim")),
+    "relay.ask": Example(
+        call(Of("run"), "helper", "Fine?", by="kim"), call(Of("run"), "nobody", "Fine?", by="kim")
+    ),
     "relay.agents": Example(call(), UNKNOWN),
     "relay.conversations": Example(call("T-4", "coder"), call("T-4")),
     "relay.express_items": Example(call("sent"), UNKNOWN),

@@ -216,6 +216,18 @@ def test_the_system_message_names_the_peer_and_what_the_file_says(tmp_path: Path
         assert "digraph" not in message
 
 
+@pytest.mark.promise("S4-14")
+def test_each_agent_may_have_templates_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "leg.md").write_text("OWN {{agent}}: {{request}}", "utf-8")
+    agents = Functions()
+    with opened(tmp_path) as ws:
+        ran(ws, loop(1, templates="prompts"), runners=agents.runners("coder", "architect"))
+    first, second = (asked.messages[-1]["content"] for asked in agents.asked)
+    assert second == "OWN architect: Do the leg review of this task."
+    assert "OWN" not in first
+
+
 @pytest.mark.promise("S4-37")
 def test_a_turn_costs_a_hundred_tokens_beyond_what_it_is_about(tmp_path: Path) -> None:
     """Profile, specification, brief, request and the example of a handoff are what it is about."""
