@@ -36,6 +36,8 @@ from passdown.workspace.location import Location
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from passdown.ledger import Written
+
 
 Importer = Callable[[ImportJob], None]
 
@@ -138,11 +140,18 @@ def import_from(
         path = os.path.join(folder, "copy.db")
         context.store.backup(path)
         place = Location(context.root, folder, f"sqlite:///{path}")
-        copy = Context(place, context.settings, context.clock)
+        copy = _Copy(place, context.settings, context.clock)
         try:
             return run(copy)._replace(is_dry_run=True)
         finally:
             copy.store.close()
+
+
+class _Copy(Context):
+    """A copy of a workspace for a dry run: it has its own store and writes no project file."""
+
+    def _knowledge_at_completion(self, written: Written) -> list[Problem]:
+        return []
 
 
 def _check_arguments(
