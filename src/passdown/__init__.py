@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Story,
         TaskState,
     )
+    from passdown.core.handoff_protocol import AgentHandoffProtocol
     from passdown.core.integrity import (
         IntegrityReport,
         check_integrity,
@@ -46,6 +47,7 @@ __version__ = "0.1.0"
 
 # Names are loaded when they are first used: a command that needs none shouldn't pay for them.
 _LAZY = {
+    "AgentHandoffProtocol": "core.handoff_protocol",
     "IntegrityReport": "core.integrity",
     "check_integrity": "core.integrity",
     "compare_states": "core.integrity",
@@ -96,6 +98,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AgentHandoffProtocol",
     "Artifact",
     "Blocker",
     "Check",

@@ -271,6 +271,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "context.profile", _PROMPTS + "profile", "GET /api/profiles/{agent}", has_client=True
     ),
+    Operation("context.executor", _PROMPTS + "executor", "GET /api/executors/{kind}"),
     Operation("context.agents", _PROMPTS + "agents", "GET /api/profiles", has_client=True),
     Operation(
         "rules.inject", _RULES + "inject_rules", "", cli="rules inject", instead=_PROJECT_RULES

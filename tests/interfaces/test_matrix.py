@@ -318,6 +318,7 @@ EXAMPLES: dict[str, Example] = {
         call("T-1", 200), call("T-9", 200), ("summary T-1 --tokens 200", "summary T-9")
     ),
     "context.check": Example(call("T-1", Of("summary")), call("T-9", Of("summary"))),
+    "context.executor": Example(call("review"), UNKNOWN),
     "context.left_out": Example(call("T-1", agent="coder", budget=40), call("T-9", agent="coder")),
     "context.injection": Example(call("T-2"), call("T-9")),
     "context.computed": Example(call("T-2", "complex"), call("T-2", "nothing")),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import pytest
 
 import passdown
 from passdown.core.tokens import counter_of
+from passdown.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from passdown import Workspace
+    from tests.interfaces.running import Run
 
 FIRST: dict[str, Any] = {
     "task": "T-1",
@@ -145,3 +148,136 @@ def test_what_a_brief_leaves_out_can_be_listed(ws: Workspace) -> None:
     assert len(listed) == sum(n for kind, n in small.left_out.items() if kind != "task_text")
     assert set(listed).isdisjoint(item.address for item in small.shown)
     assert ws.show(listed[0]).address == listed[0]
+
+
+RULES = {
+    "manifest": "core.layer=0\nflow.layer=workflow\nflow.trigger=ship, plan\n",
+    "core": "Be brief.\n",
+    "flow": "Ship small steps.\n",
+}
+
+
+@pytest.mark.promise("S2-19")
+@pytest.mark.parametrize("scope", ["workflow", "squad"])
+def test_a_switch_of_workflow_or_squad_writes_the_artifact_and_compacts_once(
+    ws: Workspace, scope: str
+) -> None:
+    folder = Path(ws.root) / ".passdown" / "rules"
+    folder.mkdir()
+    for name, text in RULES.items():
+        (folder / name).write_text(text, "utf-8")
+    common: dict[str, Any] = {"session": "s1", "agent": "coder", "task": "T-1", "used": 10}
+    reasons: list[tuple[str, ...]] = []
+    for name in ("plan", "ship", "ship"):
+        found = ws.rules.inject("Go on", **common, **{scope: name})
+        reasons.append(found.compaction.reasons)
+    assert reasons == [(), ("switch",), ()]
+    (saved,) = ws.context.saved_switches(task="T-1")
+    assert (saved["from_agent"], saved["to_agent"]) == ("coder", "coder")
+    assert (Path(ws.root) / ".passdown" / "handoffs" / saved["file"]).is_file()
+
+
+@pytest.mark.promise("S2-29")
+def test_a_prompt_does_not_wait_for_a_locked_store(ws: Workspace) -> None:
+    folder = Path(ws.root) / "agents"
+    folder.mkdir()
+    (folder / "qa.md").write_text("You are qa.\n", "utf-8")
+    lock = apsw.Connection(str(Path(ws.root) / ".passdown" / "ledger.db"))
+    list(lock.execute("BEGIN IMMEDIATE"))
+    try:
+        started = time.monotonic()
+        found = ws.context.prompt("@qa look at this", task="T-1", active="coder")
+        assert time.monotonic() - started < 5
+    finally:
+        list(lock.execute("ROLLBACK"))
+        lock.close()
+    assert found.switched is not None
+    assert "You are qa." in found.text
+    assert "not_recorded" in [warning.code for warning in found.switched.warnings]
+
+
+@pytest.mark.promise("S2-23", "S2-31")
+def test_the_agent_for_a_kind_of_task_can_be_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "tools.yaml").write_text("task_bindings: {review: qa}\n", "utf-8")
+    settings = passdown.Settings(registry="tools.yaml")
+    with passdown.open(str(tmp_path), settings=settings) as ws:
+        assert ws.context.executor("review") == "qa"
+        assert ws.context.executor("deploy") == ""
+
+
+@pytest.mark.promise("S2-27")
+def test_the_template_of_an_artifact_can_be_chosen(tmp_path: Path, cli: Run) -> None:
+    own = tmp_path / "own.yaml"
+    cli("artifact", "template", "--output", str(own))
+    assert own.read_text("utf-8") == cli("artifact", "template").out
+    assert cli("artifact", "template", "--output", str(own), code=1).err
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    (folder / "switch-artifact.yaml").write_text("# ours\nversion: '1.0'\n", "utf-8")
+    assert cli("artifact", "template", "--folder", str(folder)).out.startswith("# ours\n")
+
+
+@pytest.mark.promise("S1-22")
+def test_a_workspace_satisfies_the_protocol_of_agents(ws: Workspace) -> None:
+    protocol: passdown.AgentHandoffProtocol = ws
+    assert isinstance(ws, passdown.AgentHandoffProtocol)
+    command = protocol.prepare_handoff("T-1", "qa", "implementing")
+    assert protocol.receive_handoff(command).task_id == "T-1"
+
+
+S3_SCHEMA = """\
+# Task T-1: Login
+
+## Handoff
+
+```yaml
+outcome: [completed | partial | failed | blocked]
+
+files_created:
+  - path: [path]
+    purpose: [purpose]
+    lines: [range]
+
+files_modified:
+  - path: [path]
+    lines: [range]
+    change_type: [type]
+    description: [description]
+
+patterns_discovered:
+  - pattern: [pattern description]
+    location: [where]
+    applies_to: [tags]
+
+gotchas:
+  - issue: [issue]
+    discovered_in: [context]
+    mitigation: [how to avoid]
+    severity: [high | medium | low]
+
+dependencies_for_next:
+  - file: [path]
+    reason: [why needed]
+
+suggested_next_steps:
+  - step: [what to do]
+    priority: [high | medium | low]
+    depends_on: [dependencies]
+```
+
+---
+
+*Task completed: [timestamp]*
+"""
+
+
+@pytest.mark.promise("S3-20")
+def test_the_document_s_own_template_is_refused_with_reasons(ws: Workspace, cli: Run) -> None:
+    """Unfilled as it is in the document: lists in the place of texts, no crash anywhere."""
+    with pytest.raises(InvalidInput) as refused:
+        ws.hand_off(S3_SCHEMA, task="T-1", from_agent="coder")
+    paths = {problem.path for problem in refused.value.problems}
+    assert {"outcome", "files_created[0].path", "gotchas[0].severity"} <= paths
+    file = Path(ws.root) / "T-1.md"
+    file.write_text(S3_SCHEMA, "utf-8")
+    assert "files_created[0].path" in cli("handoff", str(file), "--dry-run", code=1).out

@@ -247,12 +247,29 @@ def artifact_show(session: Session, file: str, *, markdown: bool = False) -> Non
     session.show(read_artifact(data), lambda _: verbatim(text.rstrip("\n")))
 
 
-@command("artifact template", "> handoff.yaml", has_store=False, has_json=False)
-def artifact_template(_session: Session) -> None:
+@command(
+    "artifact template",
+    "> handoff.yaml",
+    "--folder templates --output handoff.yaml",
+    has_store=False,
+    has_json=False,
+    help={
+        "folder": "DIR: where your own switch-artifact.yaml is",
+        "output": "FILE: a new file to write it to",
+    },
+)
+def artifact_template(
+    _session: Session, *, folder: str | None = None, output: str | None = None
+) -> None:
     """Print an empty artifact, to fill in by hand."""
-    from passdown.workspace.switches import template_text
+    from passdown.workspace.switches import artifact_template as template
 
-    print(template_text(), end="")
+    text = template(folder or "")
+    if not output:
+        print(text, end="")
+        return
+    with open(output, "x", encoding="utf-8") as file:
+        file.write(text)
 
 
 _print_domains = row_printer(

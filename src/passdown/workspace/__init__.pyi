@@ -707,6 +707,13 @@ class ContextGroup:
             agent: The agent.
         """
         ...
+    def executor(self, kind: str) -> str:
+        """The agent that does a kind of task, by the registry's `task_bindings`; empty for none.
+
+        Args:
+            kind: The kind of task, such as review.
+        """
+        ...
     def agents(self) -> tuple[str, ...]:
         """The agents that have a profile."""
         ...

@@ -24,6 +24,9 @@ def profile_sent(context: Context, agent: str, given: JsonObject) -> Profile:
     return Profile(agent, given["text"], given.get("path", ""), {}, tools, problems)
 
 
+RECORD_WITHIN_S = 3.0
+"""A prompt waits no longer than this for its switch to be recorded."""
+
 BORDER = "# The prompt"
 """Stands between the context, which is facts, and what the user asks for."""
 
@@ -91,7 +94,16 @@ def prompt_with(
     from passdown.workspace.switches import SwitchRequest, switch_context
 
     is_told = record and only in ("", called)
-    ask = SwitchRequest(task, called, active, budget, counter, record=is_told, given=(profile,))
+    ask = SwitchRequest(
+        task,
+        called,
+        active,
+        budget,
+        counter,
+        record=is_told,
+        given=(profile,),
+        record_within_s=RECORD_WITHIN_S,
+    )
     found = switch_context(context, ask)
     return Prompt(f"{found.text}\n\n{BORDER}\n\n{text}", called, found)
 
@@ -140,6 +152,15 @@ def profile(context: Context, agent: str) -> Profile | None:
         agent: The agent.
     """
     return context.profiles().get(agent)
+
+
+def executor(context: Context, kind: str) -> str:
+    """The agent that does a kind of task, by the registry's `task_bindings`; empty for none.
+
+    Args:
+        kind: The kind of task, such as review.
+    """
+    return context.profiles().registry.executor_for(kind)
 
 
 def agents(context: Context) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from passdown.context.sessions import (
 from passdown.core.codec import as_document, encode, short_repr
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.views import RuleReport
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, PassdownError, Problem
 from passdown.history.profiles import RuleFiles, SessionFiles, session_warning
 from passdown.workspace.context import Context
 
@@ -178,7 +178,25 @@ def rules_for(
         before = _session(files, session, now, problems)
         result = _injected(context, rules, before, request, now)
         files.write(session, result.session.to_dict(), problems)
+    problems += _leave_domain(context, result)
     return result._replace(problems=(*problems, *result.problems))
+
+
+def _leave_domain(context: Context, result: RulesInjected) -> list[Problem]:
+    """Save the artifact of a switch of workflow or squad; that of an agent is saved by `switch`."""
+    session = result.session
+    agent, task = session.active_agent, session.active_task
+    is_domain = bool(result.switched) and "agent" not in result.switched
+    if not (is_domain and agent and task):
+        return []
+    from passdown.workspace.switches import save_domain_switch
+
+    try:
+        save_domain_switch(context, task, agent)
+    except PassdownError as error:
+        message = f"the artifact of the switch was not saved: {error.message}"
+        return [Problem("", "not_saved", message, "", error.next_step, "warning")]
+    return []
 
 
 def _check(prompt: object, active: Active, memory: Sequence[object], summary: object) -> None:

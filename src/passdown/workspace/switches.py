@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import os.path
+import threading
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -38,7 +39,7 @@ from passdown.workspace.context import Context
 from passdown.workspace.files import is_served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from passdown.core.tokens import Counter
     from passdown.history.profiles import Profile
@@ -161,7 +162,7 @@ class Switch(NamedTuple):
 
 class SwitchRequest(NamedTuple):
     """What is asked of a switch. `given` holds the profile, or that there is none, where whoever
-    asks has looked: it may be on another machine.
+    asks has looked: it may be on another machine. Recording may take `record_within_s`, 0 for any.
     """
 
     task: str
@@ -173,6 +174,7 @@ class SwitchRequest(NamedTuple):
     rules: str = ""
     record: bool = True
     given: tuple[Profile | None, ...] = ()
+    record_within_s: float = 0.0
 
 
 def _more(task: str) -> str:
@@ -235,7 +237,9 @@ def switch_context(context: Context, ask: SwitchRequest) -> Switch:
     git = git_check(context.root, leaving.facts["hashes"])
     warnings = [*_profile_warnings(profile, ask.to_agent), *git_warnings(git), *brief.warnings]
     if ask.record:
-        warnings += _record(context, leaving, brief, parts, shown)
+        warnings += _record_in_time(
+            lambda: _record(context, leaving, brief, parts, shown), ask.record_within_s
+        )
     return Switch(
         task=ask.task,
         from_agent=leaving.facts["from_agent"],
@@ -408,6 +412,20 @@ def _record(
     return problems
 
 
+def _record_in_time(record: Callable[[], list[Problem]], limit_s: float) -> list[Problem]:
+    """Record a switch; where that takes too long, it goes on behind and a warning says so."""
+    if not limit_s:
+        return record()
+    found: list[list[Problem]] = []
+    thread = threading.Thread(target=lambda: found.append(record()), daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if found:
+        return found[0]
+    message = f"the switch was not recorded within {limit_s:g} s: another process holds the store"
+    return [Problem("", "not_recorded", message, "", "see passdown doctor", "warning")]
+
+
 def _consumed_once(reader: Reader, task: str, body: JsonObject) -> JsonObject:
     """Leave out what another process has consumed in the meantime."""
     taken = {entry["file"] for entry in artifacts_of(reader, task) if entry["consumed"]}
@@ -442,10 +460,25 @@ def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str =
         raise InvalidInput(
             "nothing was saved", [Problem("to_agent", "same_agent", message, "another agent")]
         )
-    if leaving.made not in leaving.known:
-        facts, entry = leaving.facts, leaving.made
+    return _saved(context, leaving.facts, leaving.made, leaving.known)
+
+
+def save_domain_switch(context: Context, task: str, agent: str) -> None:
+    """Save the artifact of an agent that goes on in another workflow or squad."""
+    with context.store.reading() as reader:
+        known = artifacts_of(reader, task)
+        facts = turn_facts(reader, task, agent, agent)
+    made = _artifact(context, facts, known, counter_of(None, context.settings.counter))
+    _saved(context, facts, made, known)
+
+
+def _saved(
+    context: Context, facts: JsonObject, entry: JsonObject, known: Sequence[JsonObject]
+) -> JsonObject:
+    """Record an artifact unless it is, and write its file."""
+    if entry not in known:
         body = {
-            "agent": to_agent,
+            "agent": facts["to_agent"],
             "from_agent": facts["from_agent"],
             "version": facts["version"],
             "digest": facts["digest"],
@@ -453,9 +486,9 @@ def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str =
             "artifact": entry["artifact"],
             "decisions": entry["decisions"],
         }
-        context.ledger.deliver(task, "artifact_saved", facts["from_agent"], body)
-    path = write_artifact(context, leaving.made)
-    return for_caller({**leaving.made, "task": task, "path": path})
+        context.ledger.deliver(facts["task"], "artifact_saved", facts["from_agent"], body)
+    path = write_artifact(context, entry)
+    return for_caller({**entry, "task": facts["task"], "path": path})
 
 
 def for_caller(entry: JsonObject) -> JsonObject:
@@ -574,4 +607,20 @@ def artifact_view(text: str | bytes) -> str:
     return artifact_markdown(read_artifact(text))
 
 
-__all__ = ["read_artifact", "template_text"]
+TEMPLATE_NAME = "switch-artifact.yaml"
+
+
+def artifact_template(folder: str = "") -> str:
+    """The empty artifact, to fill in by hand; the one in a folder, where a folder is named."""
+    if not folder:
+        return template_text()
+    path = os.path.join(folder, TEMPLATE_NAME)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        problem = Problem(path, "unreadable", str(error), "a template of a switch artifact")
+        raise InvalidInput("there is no such template", [problem]) from error
+
+
+__all__ = ["read_artifact"]

@@ -216,7 +216,15 @@ def switch_text(
     if fits(host, text):
         return text, found.agent
     command = f"passdown switch --task {task} --to {found.agent}"
-    said = f"The context of {found.agent} is too long for {HOSTS[host].title}."
+    title = HOSTS[host].title
+    profile = workspace.context.profile(found.agent)
+    own = profile.text if profile else ""
+    where = f"read all of {profile.path} first" if profile and profile.path else command
+    said = f"{_RECORD} The profile of {found.agent} is too long for {title}: {where}."
+    short = f"{said}\n\n{text.removeprefix(own).lstrip()}"
+    if own and fits(host, short):
+        return short, found.agent
+    said = f"The context of {found.agent} is too long for {title}."
     return f"{_RECORD} {said} Print it with: {command}", found.agent
 
 
