@@ -318,7 +318,6 @@ EXAMPLES: dict[str, Example] = {
         call("T-1", 200), call("T-9", 200), ("summary T-1 --tokens 200", "summary T-9")
     ),
     "context.check": Example(call("T-1", Of("summary")), call("T-9", Of("summary"))),
-    "context.executor": Example(call("review"), UNKNOWN),
     "context.left_out": Example(call("T-1", agent="coder", budget=40), call("T-9", agent="coder")),
     "context.injection": Example(call("T-2"), call("T-9")),
     "context.computed": Example(call("T-2", "complex"), call("T-2", "nothing")),
@@ -332,6 +331,7 @@ EXAMPLES: dict[str, Example] = {
     "context.saved_switches": Example(call(task="T-1"), call()),
     "context.compaction": Example(call(10), UNKNOWN),
     "context.profile": Example(call("coder"), call()),
+    "context.executor": Example(call("review"), UNKNOWN),
     "context.agents": Example(call(), UNKNOWN),
     "rules.inject": Example(call("hello", session="s"), call("hello", session="")),
     "rules.report": Example(call(), UNKNOWN),

@@ -32,13 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from passdown.core.types import JsonObject
-    from passdown.workspace import Workspace
     from passdown.workspace.growth import ContextGrowth, GrowthStep
     from passdown.workspace.rules import RulesInjected
     from passdown.workspace.switches import ArtifactCheck, Switch
-
-_PROMPT_TIMEOUT_S = 3.0
-"""How long a prompt waits for other writers; then it continues, and says what wasn't recorded."""
 
 
 @command(
@@ -120,7 +116,7 @@ def _prompt(session: Session, path: str, *, active: str, **options: Any) -> None
             given = file.read()
     text = given.decode(errors="surrogateescape")
     try:
-        with _impatient_workspace(session) as workspace:
+        with session.open() as workspace:
             found = workspace.context.prompt(text, active=active, **options)
     except Exception as error:  # noqa: BLE001
         is_ours = isinstance(error, PassdownError)
@@ -139,20 +135,6 @@ def _prompt(session: Session, path: str, *, active: str, **options: Any) -> None
         return
     _write_bytes(found.text.encode(errors="surrogateescape"))
     print_warnings(found.switched.warnings if found.switched else ())
-
-
-def _impatient_workspace(session: Session) -> Workspace:
-    """The workspace, with a shorter timeout for other writers than the settings have."""
-    if session.is_remote:
-        return session.open()
-    from passdown.workspace import Workspace
-    from passdown.workspace.context import read_settings
-    from passdown.workspace.location import locate
-
-    location = locate(session.store, create=False)
-    settings = read_settings(location.config)
-    timeout = min(settings.lock_timeout_s, _PROMPT_TIMEOUT_S)
-    return Workspace(location, settings=settings._replace(lock_timeout_s=timeout))
 
 
 def _print_saved(saved: JsonObject) -> None:

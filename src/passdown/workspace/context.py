@@ -144,6 +144,12 @@ class Context:
             self.embeddings.close()
         self.store.close()
 
+    def impatient(self, timeout_s: float) -> Context:
+        """The same workspace opened once more, waiting for other writers so long at most."""
+        timeout_s = min(timeout_s, self.settings.lock_timeout_s)
+        settings = self.settings._replace(lock_timeout_s=timeout_s)
+        return Context(self.place, settings, self._clock, create=False)
+
     def check_open(self) -> None:
         """Raise StoreUnavailable once the workspace was closed."""
         if self._is_closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from passdown.core.tokens import CounterLike
@@ -24,8 +25,8 @@ def profile_sent(context: Context, agent: str, given: JsonObject) -> Profile:
     return Profile(agent, given["text"], given.get("path", ""), {}, tools, problems)
 
 
-RECORD_WITHIN_S = 3.0
-"""A prompt waits no longer than this for its switch to be recorded."""
+LOCK_TIMEOUT_S = 3.0
+"""A prompt waits no longer than this for other writers; its switch is then not recorded."""
 
 BORDER = "# The prompt"
 """Stands between the context, which is facts, and what the user asks for."""
@@ -94,17 +95,9 @@ def prompt_with(
     from passdown.workspace.switches import SwitchRequest, switch_context
 
     is_told = record and only in ("", called)
-    ask = SwitchRequest(
-        task,
-        called,
-        active,
-        budget,
-        counter,
-        record=is_told,
-        given=(profile,),
-        record_within_s=RECORD_WITHIN_S,
-    )
-    found = switch_context(context, ask)
+    ask = SwitchRequest(task, called, active, budget, counter, record=is_told, given=(profile,))
+    with closing(context.impatient(LOCK_TIMEOUT_S)) as quick:
+        found = switch_context(quick, ask)
     return Prompt(f"{found.text}\n\n{BORDER}\n\n{text}", called, found)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import os.path
-import threading
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -39,7 +38,7 @@ from passdown.workspace.context import Context
 from passdown.workspace.files import is_served
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from passdown.core.tokens import Counter
     from passdown.history.profiles import Profile
@@ -162,7 +161,7 @@ class Switch(NamedTuple):
 
 class SwitchRequest(NamedTuple):
     """What is asked of a switch. `given` holds the profile, or that there is none, where whoever
-    asks has looked: it may be on another machine. Recording may take `record_within_s`, 0 for any.
+    asks has looked: it may be on another machine.
     """
 
     task: str
@@ -174,7 +173,6 @@ class SwitchRequest(NamedTuple):
     rules: str = ""
     record: bool = True
     given: tuple[Profile | None, ...] = ()
-    record_within_s: float = 0.0
 
 
 def _more(task: str) -> str:
@@ -237,9 +235,7 @@ def switch_context(context: Context, ask: SwitchRequest) -> Switch:
     git = git_check(context.root, leaving.facts["hashes"])
     warnings = [*_profile_warnings(profile, ask.to_agent), *git_warnings(git), *brief.warnings]
     if ask.record:
-        warnings += _record_in_time(
-            lambda: _record(context, leaving, brief, parts, shown), ask.record_within_s
-        )
+        warnings += _record(context, leaving, brief, parts, shown)
     return Switch(
         task=ask.task,
         from_agent=leaving.facts["from_agent"],
@@ -410,20 +406,6 @@ def _record(
         message = f"an artifact's file could not be written: {error.message}"
         problems.append(Problem("", "not_written", message, "", error.next_step, "warning"))
     return problems
-
-
-def _record_in_time(record: Callable[[], list[Problem]], limit_s: float) -> list[Problem]:
-    """Record a switch; where that takes too long, it goes on behind and a warning says so."""
-    if not limit_s:
-        return record()
-    found: list[list[Problem]] = []
-    thread = threading.Thread(target=lambda: found.append(record()), daemon=True)
-    thread.start()
-    thread.join(limit_s)
-    if found:
-        return found[0]
-    message = f"the switch was not recorded within {limit_s:g} s: another process holds the store"
-    return [Problem("", "not_recorded", message, "", "see passdown doctor", "warning")]
 
 
 def _consumed_once(reader: Reader, task: str, body: JsonObject) -> JsonObject:
