@@ -273,3 +273,19 @@ def test_a_hook_loads_nothing_heavy(filled: Path, project_root: Path) -> None:
         assert "passdown.cli.parsing" not in mine
         if event == "session-start":
             assert "JWT" in done.stdout
+
+
+@pytest.mark.promise("H-4")
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+def test_a_profile_too_long_for_the_host_leaves_summaries_and_brief_in(
+    tasked: Path, name: str
+) -> None:
+    profiles = tasked / ".passdown/agents"
+    profiles.mkdir()
+    (profiles / "reviewer.md").write_text("# Reviewer\n\n" + "You read closely. " * 1_400, "utf-8")
+    host = Host(tasked, name)
+    host.fires("session-start", source="startup")
+    switched = host.fires("prompt-submit", prompt="@reviewer look at it").context
+    assert "T-1 for reviewer" in switched
+    assert "reviewer.md" in switched
+    assert "You read closely. You read closely." not in switched

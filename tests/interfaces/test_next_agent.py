@@ -12,6 +12,7 @@ import pytest
 import passdown
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput
+from passdown.store.sqlite.schema import rows
 
 if TYPE_CHECKING:
     from passdown import Workspace
@@ -169,7 +170,8 @@ def test_a_switch_of_workflow_or_squad_writes_the_artifact_and_compacts_once(
     common: dict[str, Any] = {"session": "s1", "agent": "coder", "task": "T-1", "used": 10}
     reasons: list[tuple[str, ...]] = []
     for name in ("plan", "ship", "ship"):
-        found = ws.rules.inject("Go on", **common, **{scope: name})
+        common[scope] = name
+        found = ws.rules.inject("Go on", **common)
         reasons.append(found.compaction.reasons)
     assert reasons == [(), ("switch",), ()]
     (saved,) = ws.context.saved_switches(task="T-1")
@@ -183,13 +185,13 @@ def test_a_prompt_does_not_wait_for_a_locked_store(ws: Workspace) -> None:
     folder.mkdir()
     (folder / "qa.md").write_text("You are qa.\n", "utf-8")
     lock = apsw.Connection(str(Path(ws.root) / ".passdown" / "ledger.db"))
-    list(lock.execute("BEGIN IMMEDIATE"))
+    rows(lock, "BEGIN IMMEDIATE")
     try:
         started = time.monotonic()
         found = ws.context.prompt("@qa look at this", task="T-1", active="coder")
         assert time.monotonic() - started < 5
     finally:
-        list(lock.execute("ROLLBACK"))
+        rows(lock, "ROLLBACK")
         lock.close()
     assert found.switched is not None
     assert "You are qa." in found.text
