@@ -456,7 +456,8 @@ class RunAgents:
                     is_over = True
                 elif _is_under_review(run, agent):
                     self._review(run, name, agent)
-            if is_over:
+            # An express item brings its file with its commit, and touches no file of the user's.
+            if is_over and run.lane != EXPRESS:
                 self._write_knowledge(run)
 
     def _write_knowledge(self, run: Run) -> None:
