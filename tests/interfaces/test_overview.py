@@ -232,7 +232,7 @@ def test_an_argument_that_is_no_text(filled: Path) -> None:
         (("state", "T-1", "--wrong"), "there is no option --wrong (see:"),
         (("brief", "T-1", "--zzz", "--budgte", "5"), "--zzz, there is no option --budgte; did"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=str,
 )
 def test_what_people_type_instead_is_understood(
     filled: Path, cli: Run, argv: tuple[str, ...], said: str
@@ -244,3 +244,25 @@ def test_what_people_type_instead_is_understood(
 
 def test_a_value_may_look_like_an_option_with_words_after_it(filled: Path, cli: Run) -> None:
     assert "T-1 version" in cli("warn", "T-1", "--force is never an answer", "--agent", "kim").out
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("brief", "T-1", "--check", "x", "--format", "yaml"), "--check doesn't go with --format"),
+        (("brief", "T-1", "--left-out", "--no-record"), "--left-out doesn't go with --no-record"),
+        (("summary", "T-1", "--check", "x", "--tokens", "9"), "--check doesn't go with --tokens"),
+        (("migrate", "x", "--prompt", "--dry-run"), "--prompt doesn't go with --dry-run"),
+        (("init", "--check", "--print"), "--check doesn't go with --print"),
+        (("state", "T-1", "--at", "1", "--files"), "--at shows a past version"),
+        (("handoff", "--task", "T-1", "--blocks", "T-2"), "at least --task and --outcome"),
+        (("gate", "record", "T-1", "--name", "x", "--passed", "--failed"), "not allowed with"),
+    ],
+    ids=str,
+)
+def test_options_that_contradict_each_other_are_one_usage_error(
+    filled: Path, cli: Run, argv: tuple[str, ...], said: str
+) -> None:
+    refused = cli(*argv, code=2)
+    assert said in refused.err
+    assert len(refused.err.splitlines()) == 1

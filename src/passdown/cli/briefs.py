@@ -36,6 +36,7 @@ _MAX_DISPLACED = 12
     "T-1 --agent coder --format yaml --no-record",
     "T-1 --check prompt.txt",
     like="brief",
+    alone={"check": (), "left_out": ("agent", "budget", "counter", "tags")},
     choices={"format": ("markdown", "plain", "yaml", "json", "summary", "injection")},
     help={
         "agent": "who it is for; default: PASSDOWN_AGENT, else your user name",
@@ -56,8 +57,6 @@ def brief(
     """Print what an agent needs to know about a task, within a budget."""
     with session.open() as workspace:
         if check:
-            if agent or options["tags"] or options["budget"] is not None:
-                raise UsageError("--check reads a brief; --agent, --tag and --budget make one")
             text = read_input(check).decode(errors="replace")
             return print_freshness(session, workspace.context.check(task, text), task)
         if left_out:

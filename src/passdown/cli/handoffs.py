@@ -430,6 +430,7 @@ def _fraction(text: str) -> float:
     "note.md --in-place",
     like="imports.migrate",
     without=("note",),
+    alone={"prompt": ()},
     types={"minimum": _fraction},
     help={
         "files": "notes, folders of notes, patterns",

@@ -138,6 +138,7 @@ def _print_inline_plan(plan: JsonObject) -> None:
     "summary",
     "T-1",
     "T-1 --check prompt.txt",
+    alone={"check": ()},
     help={"check": "FILE: whether this summary is still current"},
 )
 def summary(session: Session, task: str, *, check: str | None = None, tokens: int = 500) -> int:

@@ -95,7 +95,8 @@ class Command(NamedTuple):
 
     `help`, `flags`, `choices` and `types` are for single parameters, by name. Help may begin with
     the name of the value: `MINUTES: how long it may take`. Of the parameters in `exclusive`, at
-    most one may be given, and where `is_one_needed`, one has to be.
+    most one may be given, and where `is_one_needed`, one has to be. An option in `alone` goes with
+    no other options than those.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Command(NamedTuple):
     types: Mapping[str, Callable[[str], object]] = {}
     exclusive: tuple[str, ...] = ()
     is_one_needed: bool = False
+    alone: Mapping[str, Collection[str]] = {}
     hidden: tuple[str, ...] = ()
     has_store: bool = True
     has_json: bool = True
@@ -390,7 +392,9 @@ class Parser(argparse.ArgumentParser):
             given, unknown = self.parse_known_args(argv)
             if unknown:
                 self.error(f"unexpected argument: {excerpt(' '.join(unknown))}")
-            return self, {name: value for name, value in vars(given).items() if value is not None}
+            found = {name: value for name, value in vars(given).items() if value is not None}
+            self._check_alone(self.command, found)
+            return self, found
         if argv and argv[0] in self.subverbs:
             return self.below(argv[0]).parse(argv[1:])
         if not argv or argv[0] == "--json":
@@ -403,6 +407,16 @@ class Parser(argparse.ArgumentParser):
         self.usage = f"{self.prog} VERB ..."
         self.parse_args(argv)
         raise AssertionError  # --help has ended it
+
+    def _check_alone(self, command: Command, given: dict[str, Any]) -> None:
+        """Usage error for an option that doesn't go with the others."""
+        flags = {each.name: _flag_of(each, command) for each in self.declared if each.is_option}
+        for name, friends in command.alone.items():
+            others = [
+                flags[each] for each in flags if each in given and each not in (name, *friends)
+            ]
+            if name in given and others:
+                self.error(f"{flags[name]} doesn't go with {', '.join(others)}")
 
     def below(self, name: str) -> Parser:
         """The parser of a command below this verb; its operation is loaded only then."""

@@ -32,6 +32,7 @@ AUTO = "auto"
     flags={"hosts": "--host", "is_preview": "--print"},
     types={"hosts": comma_list},
     exclusive=("check", "remove"),
+    alone={"check": ("hosts", "absolute"), "remove": ("hosts", "is_preview")},
     has_store=False,
     help={
         "folder": "DIR: default: here",
