@@ -212,7 +212,7 @@ def test_a_state_folder_that_is_a_link_is_not_followed(project: Path, tmp_path: 
 @pytest.mark.promise("P-17")
 def test_what_dead_processes_left_is_swept(project: Path) -> None:
     """Temporary files of processes that no longer run go; one that runs keeps its own."""
-    folder = state(project).parent / ".tmp"
+    folder = state(project).parent / ".writing"
     dead, alive = folder / "T-1.json.4194304.00.tmp", folder / f"T-1.json.{os.getppid()}.00.tmp"
     older = state(project).parent / "T-1.json.4194304.11.tmp"
     for path in (dead, alive, older):
@@ -249,3 +249,14 @@ def test_the_state_file_is_bounded_in_bytes(tmp_path: Path) -> None:
         assert shown["archive"]["whole"] == "passdown state T-1 --json"
         assert len(shown["next_steps"]) > 20
         assert len(ws.files.state_document("T-1")["warnings"]) == 400
+
+
+@pytest.mark.promise("P-17")
+def test_two_stores_in_one_folder_say_nothing_of_each_other(tmp_path: Path) -> None:
+    """Their state files share a folder; neither store is taken for one that lost history."""
+    for name in ("one.db", "two.db", "one.db"):
+        with passdown.open(str(tmp_path / name), settings=QUICK) as ws:
+            if not ws.tasks():
+                ws.create_task("T-1", title=name, agent="a")
+            ws.warn("T-1", agent="a", text=f"{name} {ws.task('T-1').version}")
+            assert ws.maintenance.doctor().facts["state_files"]["ahead"] == 0

@@ -46,7 +46,7 @@ def opened(path: Path) -> Workspace:
 
 
 def test_every_row_is_kept_as_it_was(old: Path) -> None:
-    """Nothing has to be made again: the rows are the same, in another order of pages."""
+    """The rows are the same, in another order of pages; but what a repeat answers is new."""
     texts = "SELECT rowid, words, marks FROM texts ORDER BY rowid"
     before = {name: sorted(rows_of(old, f"SELECT * FROM {name}")) for name in SAME}
     before["texts"] = rows_of(old, texts)
@@ -54,6 +54,7 @@ def test_every_row_is_kept_as_it_was(old: Path) -> None:
         assert ws.verify().findings == ()
     after = {name: sorted(rows_of(old, f"SELECT * FROM {name}")) for name in SAME}
     after["texts"] = rows_of(old, texts)
+    after["items"] = [(*r[:12], "", *r[13:]) if r[1] == "h" else r for r in after["items"]]
     assert after == before
     assert rows_of(old, "SELECT count(*) FROM rebuilds") == [(0,)]
     assert rows_of(old, "PRAGMA user_version") == [(schema.newest(),)]

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 ARCHIVE_SCHEMA = "passdown/archive/1"
 _HEAD_BYTES = 1_024
 _HEAD = re.compile(rb'"version": ([0-9]{1,15}),\s+"digest": "(sha256:[0-9a-f]{64})"')
-_AHEAD, _LOCKS, _TEMPORARY, _ARCHIVE = "ahead", ".locks", ".tmp", "archive"
+_AHEAD, _LOCKS, _TEMPORARY, _ARCHIVE = "ahead", ".locks", ".writing", "archive"
+_STORE, _SEVERAL, _USUAL_STORE = ".store", "several", "ledger.db"
 
 
 class Mirrored(NamedTuple):
@@ -65,13 +66,23 @@ class StateFiles:
     """The state files of one workspace, in one folder."""
 
     def __init__(
-        self, folder: str, *, kept_versions: int, max_bytes: int, is_synced: bool = True
+        self,
+        folder: str,
+        store: str = "",
+        *,
+        kept_versions: int,
+        max_bytes: int,
+        is_synced: bool = True,
     ) -> None:
         """Files in `folder`; without `is_synced` a power cut may leave one empty, which is seen.
+
+        `store` names the store that they mirror: where several share a folder, a file of one says
+        nothing of another.
 
         Archive files are synced in any case: nobody looks into them again before they are read.
         """
         self.folder = folder
+        self._store = store
         self._kept = kept_versions
         self._max_bytes = max_bytes
         self._is_synced = is_synced
@@ -88,6 +99,7 @@ class StateFiles:
         archive file that is missing. A file that is ahead of the ledger is reported and stays.
         """
         temporary = self._private(_TEMPORARY)
+        self._note_store()
         with named_lock(self._private(_LOCKS), task), store.reading() as reader:
             reader.ahead(
                 lambda asked: asked.task(task),
@@ -128,6 +140,9 @@ class StateFiles:
 
     def evidence(self, reader: Reader, task: str, head: Head | None = None) -> Mirrored | None:
         """What a whole file shows of a task that the ledger doesn't have, if one does."""
+        # A folder without the note is of an earlier release: usually that of one ledger.
+        if (read_text(os.path.join(self.folder, _STORE)) or _USUAL_STORE) != self._store:
+            return None
         for path in (self.path(task), self._kept_evidence(task)):
             shown = _shown(path)
             if shown and not _is_known(reader, task, shown, head) and is_whole(path):
@@ -163,6 +178,13 @@ class StateFiles:
             with suppress(OSError):
                 names.update(name for name in os.listdir(folder) if name.endswith(".json"))
         return (name.removesuffix(".json") for name in sorted(names))
+
+    def _note_store(self) -> None:
+        """Note whose files these are, or that they are of several stores."""
+        path = os.path.join(self.folder, _STORE)
+        known = read_text(path)
+        if known is None or known not in (self._store, _SEVERAL):
+            replace_file(path, self._store if known is None else _SEVERAL, is_synced=False)
 
     def _private(self, *parts: str) -> str:
         base, name = os.path.split(self.folder)

@@ -125,6 +125,7 @@ class Context:
         # A ledger that may lose its last moments needs no mirror that survives them.
         return StateFiles(
             os.path.join(self.place.folder, "state"),
+            os.path.basename(self.store_file) or url_without_password(self.place.url),
             kept_versions=self.settings.kept_versions,
             max_bytes=self.settings.state_bytes,
             is_synced=self.settings.durability == "full",

@@ -158,9 +158,16 @@ def _named_store(folder: str) -> str:
 
 
 def name_store(place: Location) -> None:
-    """Note in a workspace's folder where its store is, for this machine alone."""
-    path = os.path.join(place.folder, STORE)
+    """Note in a workspace's folder where its store is, for this machine alone.
+
+    State files of another store are kept under another name: they say nothing of this one.
+    """
+    path, state = os.path.join(place.folder, STORE), os.path.join(place.folder, "state")
     try:
+        if os.path.isdir(state) and _of_folder(place.root, os.path.dirname(place.folder)) != place:
+            from passdown.ledger.durable_files import keep_aside
+
+            keep_aside(state, "before")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             os.chmod(path, 0o600)
