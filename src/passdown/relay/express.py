@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from passdown.core.graph import Edge, Graph, Node, graph_of
@@ -27,6 +27,7 @@ from passdown.errors import (
     NotFound,
     PassdownError,
     Problem,
+    StoreBusy,
 )
 from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph, write_graph
@@ -282,7 +283,7 @@ class ExpressTurns:
         is over. Raises StoreBusy if another process is carrying it out for longer than `wait_s`.
         """
         item = item_of(run)
-        with locked(os.path.join(self._folder, f"{item.id}.lock"), timeout_s=wait_s):
+        with locked(self._lock_of(item), timeout_s=wait_s):
             found = self._runs.get(run.run)
             if found.ended_at or not found.legs[turn.number].is_open:
                 return None
@@ -298,6 +299,13 @@ class ExpressTurns:
         self.agents.settle(run)
         if run.status == "failed" and not run.promoted:
             self._promote(run)
+        lock = self._lock_of(item_of(run))
+        if run.ended_at and os.path.exists(lock):  # left by a killed process
+            with suppress(StoreBusy), locked(lock, timeout_s=0):
+                pass
+
+    def _lock_of(self, item: ExpressItem) -> str:
+        return os.path.join(self._folder, f"{item.id}.lock")
 
     def _try(self, item: ExpressItem, agent: str) -> JsonObject:
         started = time.monotonic()
