@@ -52,14 +52,14 @@ class Operation(NamedTuple):
     name: str
     function: str
     http: str = ""
+    status: int = 200
     right: str = "read"
     cli: str = ""
+    is_heavy: bool = False
     author: str = ""
     paged: str = ""
-    is_heavy: bool = False
     takes_files: bool = False
     media: tuple[tuple[str, str], ...] = ()
-    status: int = 200
     on_workspace: bool = False
     has_handler: bool = False
     has_client: bool = False

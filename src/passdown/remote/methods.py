@@ -225,10 +225,9 @@ def maintenance_import_bundle(
     ws: RemoteWorkspace,
     path: str,
     *,
-    fork: str = "",
     patch: str = "",
-    agent: str = "",
     max_unpacked: int | None = None,
+    **given: Any,
 ) -> BundleImport:
     """Import a bundle from here; `patch` is a new file here.
 
@@ -247,7 +246,7 @@ def maintenance_import_bundle(
             check_new(patch, ())
         with open(path, "rb") as file:
             packed = base64.b64encode(file.read()).decode()
-        body = {"bundle": packed, "fork": fork, "agent": agent or None}
+        body = {"bundle": packed, **{name: value for name, value in given.items() if value}}
         with patch_written(bundle, patch):
             try:
                 reply = _post(ws, "/api/bundle", body, repeats=True, is_heavy=True)

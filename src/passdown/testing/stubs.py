@@ -105,15 +105,12 @@ def stubs() -> dict[str, str]:
 
 
 def _formatted(text: str) -> str:
-    """A stub as ruff formats it, with its imports sorted."""
-    ruff = [sys.executable, "-m", "ruff"]
-    joined = ["--config", "lint.isort.split-on-trailing-comma=false"]
-    for step in (["check", "--select", "I,F401", "--fix", "-q", *joined], ["format", "-q"]):
-        arguments = [*ruff, *step, "--stdin-filename", "stub.pyi", "-"]
-        text = subprocess.run(
-            arguments, input=text, capture_output=True, text=True, check=True
-        ).stdout
-    return text
+    """A stub with its imports sorted; a method is one line, however long."""
+    ruff = [sys.executable, "-m", "ruff", "check", "--select", "I,F401", "--fix", "-q"]
+    joined = ["--config", "lint.isort.split-on-trailing-comma=false", "--config", "line-length=320"]
+    arguments = [*ruff, *joined, "--stdin-filename", "stub.pyi", "-"]
+    done = subprocess.run(arguments, input=text, capture_output=True, text=True, check=True)
+    return re.sub(r":\n +\.\.\.", ": ...", done.stdout)
 
 
 def _stub(module_name: str, main: str, prefix: str) -> str:
@@ -151,12 +148,12 @@ def _declared(
     """A function or a class without what it does; a class with the methods of the table."""
     if isinstance(node, ast.FunctionDef):
         node.decorator_list = [d for d in node.decorator_list if ast.unparse(d) == "property"]
-        node.body = [*_docstring(node), ast.Expr(ast.Constant(...))]
+        node.body = [ast.Expr(ast.Constant(...))]
         return ast.unparse(node)
-    lines = [f'"""{ast.get_docstring(node)}"""']
+    lines: list[str] = []
     for part in node.body:
         if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
-            part.body = [*_docstring(part), ast.Expr(ast.Constant(...))]
+            part.body = [ast.Expr(ast.Constant(...))]
             lines.append(ast.unparse(part))
     lines += groups.get("", [])
     lines += [
@@ -167,15 +164,11 @@ def _declared(
     return f"class {node.name}:\n" + textwrap.indent("\n".join(lines), "    ")
 
 
-def _docstring(node: Any) -> list[ast.stmt]:
-    return node.body[:1] if ast.get_docstring(node) else []
-
-
 def _method(name: str, function: Callable[..., Any], *, is_async: bool) -> str:
-    """A method of the table: the function's signature, and for `Workspace` its docstring."""
+    """A method of the table: the function's signature."""
     node: Any = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     node.name, node.args.args[0] = name, ast.arg("self")
-    node.body = [*([] if is_async else _docstring(node)), ast.Expr(ast.Constant(...))]
+    node.body = [ast.Expr(ast.Constant(...))]
     node.decorator_list = []
     return ("async " if is_async else "") + ast.unparse(node)
 

@@ -20,25 +20,7 @@ from passdown.core.results import Check, HandoffCommand, Recalled, Receipt
 from passdown.core.settings import Settings
 from passdown.core.tokens import CounterLike
 from passdown.core.types import NEWEST, Clock, Heads, JsonObject, Progress
-from passdown.core.views import (
-    ArtifactStatus,
-    Audit,
-    Changes,
-    Delivery,
-    Diagnosis,
-    Explanation,
-    Gate,
-    InboxEntry,
-    Item,
-    Journal,
-    LogEntry,
-    NextStep,
-    RuleReport,
-    SavedHeads,
-    StateDiff,
-    TaskDetails,
-    TaskOverview,
-)
+from passdown.core.views import ArtifactStatus, Audit, Changes, Delivery, Diagnosis, Explanation, Gate, InboxEntry, Item, Journal, LogEntry, NextStep, RuleReport, SavedHeads, StateDiff, TaskDetails, TaskOverview
 from passdown.history.profiles import Profile
 from passdown.imports.job import ImportResult
 from passdown.imports.note_migration import AnswerFunction, Migration
@@ -59,472 +41,51 @@ from passdown.workspace.search import EmbeddingStatus
 from passdown.workspace.streams import Streams
 from passdown.workspace.switches import Switch
 
-def open(
-    target: str = ".",
-    *,
-    create: bool = True,
-    settings: Settings | None = None,
-    clock: Clock | None = None,
-    token: str = "",
-) -> Workspace:
-    """Open a workspace.
-
-    Args:
-        target: A folder, whose nearest `.passdown/` is opened; a `.db` file; or a store's URL. The
-            URL of a server (`https://`) opens its workspace, whose settings and clock are used.
-        create: Create a workspace in the folder, which has to exist, if there is none.
-        settings: Used instead of the configuration file.
-        clock: Gives the time of records.
-        token: Of a server; PASSDOWN_TOKEN by default.
-    """
-    ...
-
-def init(folder: str = ".", store: str = "", *, repoint: bool = False) -> Workspace:
-    """Create a workspace in exactly this folder, with a configuration file to edit, and open it.
-
-    In a linked worktree of git the records are kept in the main one, and shared by all.
-
-    Args:
-        folder: The folder.
-        store: The URL of a database that keeps the records instead of a file in the folder; it is
-            noted there, for this machine alone.
-        repoint: Use `store` even if the folder has records that it lacks; otherwise InvalidInput.
-    """
-    ...
-
+def open(target: str='.', *, create: bool=True, settings: Settings | None=None, clock: Clock | None=None, token: str='') -> Workspace: ...
+def init(folder: str='.', store: str='', *, repoint: bool=False) -> Workspace: ...
 class Workspace:
-    """One team's records. Use it as a context manager, or call `close`."""
-    def __init__(
-        self,
-        location: Location,
-        *,
-        settings: Settings | None = None,
-        clock: Clock | None = None,
-        create: bool = True,
-    ) -> None:
-        """Open the workspace at a location; `passdown.open` finds it."""
-        ...
+    def __init__(self, location: Location, *, settings: Settings | None=None, clock: Clock | None=None, create: bool=True) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def __repr__(self) -> str: ...
-    def _call(
-        self, operation: Operation, function: Callable[..., Any], *args: Any, **given: Any
-    ) -> Any: ...
+    def _call(self, operation: Operation, function: Callable[..., Any], *args: Any, **given: Any) -> Any: ...
     @property
-    def _context(self) -> Context:
-        """What operations work on; raises StoreUnavailable once the workspace is closed."""
-        ...
+    def _context(self) -> Context: ...
     def _streams(self) -> Streams: ...
-    def close(self) -> None:
-        """Close the store. Nothing is lost by not calling it."""
-        ...
+    def close(self) -> None: ...
     @property
-    def root(self) -> str:
-        """The project's folder; artifact paths are relative to it."""
-        ...
+    def root(self) -> str: ...
     @property
-    def store_url(self) -> str:
-        """The URL that opens this workspace's store again, with its password."""
-        ...
+    def store_url(self) -> str: ...
     @property
-    def store_label(self) -> str:
-        """The same URL as it may be printed: without a password."""
-        ...
-    def create_task(
-        self, task: str, *, title: str, agent: str, key: str | None = None, **fields: Any
-    ) -> Receipt:
-        """Create a task; it may depend on tasks that come later, but not in a cycle.
-
-        Args:
-            task: The id of the new task.
-            title: What it is about.
-            agent: Who creates it, and holds it first.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-            **fields: description, inputs, outputs, criteria, depends_on, phase, time_limit_minutes.
-        """
-        ...
-    def update_task(
-        self,
-        task: str,
-        *,
-        agent: str,
-        expect_version: int | None = None,
-        key: str | None = None,
-        **fields: Any,
-    ) -> Receipt:
-        """Change a task's title, description, dependencies or status.
-
-        Args:
-            task: The task.
-            agent: Who changes it.
-            expect_version: Fail unless the task is at this version.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-            **fields: As of `create_task`, but for phase; and status (open, cancelled).
-        """
-        ...
-    def task(self, task: str) -> TaskDetails:
-        """One task: what it is, its state, what it needs and what needs it.
-
-        Args:
-            task: The task.
-        """
-        ...
-    def tasks(
-        self,
-        *,
-        status: str = "",
-        phase: str = "",
-        agent: str = "",
-        limit: int = 1000,
-        after: int = 0,
-        with_workspace: bool = False,
-    ) -> list[TaskOverview]:
-        """Tasks in the order in which they were created.
-
-        Args:
-            status: Only tasks with this status.
-            phase: Only tasks in this phase.
-            agent: Only tasks that this agent holds.
-            limit: The largest number of tasks.
-            after: The `seq` of the last task of the previous page.
-            with_workspace: Also the entry that holds what concerns all work, which is no task.
-        """
-        ...
-    def hand_off(
-        self,
-        handoff: HandoffLike | None = None,
-        *,
-        key: str | None = None,
-        rebase: bool = False,
-        changed_files: Sequence[str] | None = None,
-        **fields: Any,
-    ) -> HandoffCommand:
-        """Record a handoff and give its receiver's command.
-
-        Raises InvalidInput, GateRefused or Conflict; then nothing was changed.
-
-        Args:
-            handoff: A `Handoff`, a dict, JSON, YAML or a task file's text.
-            key: Idempotency key: a retry with the same key gives the same command.
-            rebase: Append even if the task has changed since, where the handoff only adds.
-            changed_files: Files that the handoff has to account for.
-            **fields: Fields of the handoff that it leaves out, or all of them.
-        """
-        ...
-    def check_handoff(
-        self,
-        handoff: HandoffLike | None = None,
-        *,
-        rebase: bool = False,
-        changed_files: Sequence[str] | None = None,
-        **fields: Any,
-    ) -> Check:
-        """Check everything that `hand_off` would check, without recording anything.
-
-        Args:
-            handoff: A `Handoff`, a dict, JSON, YAML or a task file's text.
-            rebase: As of `hand_off`.
-            changed_files: Files that the handoff has to account for.
-            **fields: Fields of the handoff that it leaves out, or all of them.
-        """
-        ...
-    def prepare_handoff(
-        self, task: str, to_agent: str, phase: str, *, outcome: str = "completed", **fields: Any
-    ) -> HandoffCommand:
-        """Record a handoff of a task by its holder, and give the receiver's command.
-
-        Args:
-            task: The task.
-            to_agent: The receiver.
-            phase: The phase that the task enters.
-            outcome: completed, partial, failed or blocked.
-            **fields: Other fields of the handoff.
-        """
-        ...
-    def receive_handoff(self, command: HandoffCommand) -> TaskState:
-        """The full, verified state for the receiver of a handoff.
-
-        Raises GateRefused while a human gate holds the task, Conflict when it has changed since.
-
-        Args:
-            command: What recording the handoff gave.
-        """
-        ...
-    def decide(
-        self,
-        *,
-        agent: str,
-        summary: str,
-        rationale: str,
-        task: str | None = None,
-        key: str | None = None,
-        expect_version: int | None = None,
-        **fields: Any,
-    ) -> Receipt:
-        """Record one decision and why.
-
-        Args:
-            agent: Who decided.
-            summary: What was decided.
-            rationale: Why.
-            task: The task that it belongs to; without one it concerns all work.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-            expect_version: Fail unless the task is at this version.
-            **fields: alternatives, artifacts, paths, tags, status, supersedes, at.
-        """
-        ...
-    def note(
-        self,
-        kind: str,
-        *,
-        agent: str,
-        task: str | None = None,
-        key: str | None = None,
-        **fields: Any,
-    ) -> Receipt:
-        """Record something learned.
-
-        Args:
-            kind: pattern (with pattern, location, applies_to) or gotcha (issue, mitigation, severity,
-                discovered_in).
-            agent: Who learned it.
-            task: The task that it belongs to; without one it concerns all work.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-            **fields: The fields of its kind.
-        """
-        ...
-    def warn(self, task: str, *, agent: str, text: str, key: str | None = None) -> Receipt:
-        """Record a warning that stays with the task.
-
-        Args:
-            task: The task.
-            agent: Who warns.
-            text: The warning.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-        """
-        ...
-    def set_status(
-        self, item: str, status: str, *, agent: str, reason: str = "", key: str | None = None
-    ) -> Receipt:
-        """Give an item another status.
-
-        Args:
-            item: The address of the item, such as T-1#b2.
-            status: Of a blocker resolved, of a question answered, of a next step done, of a decision
-                accepted or reverted, of a pattern, gotcha or warning retracted.
-            agent: Who changes it.
-            reason: Why.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-        """
-        ...
-    def gates(self, task: str = "", *, all: bool = False) -> list[Gate]:
-        """Human gates and quality gate results that are open, of one task or of all tasks.
-
-        Args:
-            task: Only gates of this task.
-            all: Also gates that were answered or have passed.
-        """
-        ...
-    def record_gate(
-        self,
-        task: str,
-        *,
-        agent: str,
-        name: str,
-        passed: bool,
-        detail: str = "",
-        key: str | None = None,
-    ) -> Receipt:
-        """Record the result of a quality gate.
-
-        Args:
-            task: The task.
-            agent: Who ran it.
-            name: The name of the gate.
-            passed: Whether it passed.
-            detail: What it reported.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-        """
-        ...
-    def approve(self, gate: str, *, by: str, reason: str = "", key: str | None = None) -> Receipt:
-        """Approve a human gate: the task may go on.
-
-        Args:
-            gate: The address of the gate, such as T-1#k1.
-            by: The person who approves.
-            reason: Why.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-        """
-        ...
-    def reject(self, gate: str, *, by: str, reason: str, key: str | None = None) -> Receipt:
-        """Reject a human gate; the task has to be handed off again.
-
-        Args:
-            gate: The address of the gate, such as T-1#k1.
-            by: The person who rejects.
-            reason: Why.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-        """
-        ...
-    def state(self, task: str, version: int | None = None) -> TaskState:
-        """A task's state now, or at a past version.
-
-        Args:
-            task: The task.
-            version: The version; the current one by default.
-        """
-        ...
-    def log(
-        self, task: str | None = None, *, limit: int = 50, before: int = NEWEST
-    ) -> list[LogEntry]:
-        """Records newest first, of one task or of all tasks.
-
-        Args:
-            task: Only records of this task.
-            limit: The largest number of records.
-            before: Only records below this version of the task, or this `seq` of all tasks.
-        """
-        ...
-    def changes(self, after: int | None = 0, *, limit: int = 500) -> Changes:
-        """What was recorded of tasks after a `seq`, oldest first, and the `last` one looked at.
-
-        Args:
-            after: The `last` of the previous call; None for nothing but where the records end now.
-            limit: The largest number of records.
-        """
-        ...
-    def show(self, item: str) -> Item:
-        """One item by its address, with the record, author and time that it came from.
-
-        Args:
-            item: The address, such as T-1#d2.
-        """
-        ...
-    def diff(self, task: str, old: int, new: int) -> StateDiff:
-        """What differs between two versions of a task.
-
-        Args:
-            task: The task.
-            old: The older version.
-            new: The newer version.
-        """
-        ...
-    def inbox(self, agent: str) -> list[InboxEntry]:
-        """The handoffs that wait for an agent.
-
-        Args:
-            agent: The receiver.
-        """
-        ...
-    def artifacts(self, task: str) -> list[ArtifactStatus]:
-        """A task's artifacts, each with `now`: same, changed or missing since the handoff.
-
-        Args:
-            task: The task.
-        """
-        ...
-    def brief(
-        self,
-        task: str,
-        *,
-        agent: str,
-        budget: int | None = None,
-        counter: CounterLike = None,
-        format: str = "markdown",
-        tags: Sequence[str] = (),
-        record: bool = True,
-    ) -> Brief:
-        """What an agent needs to know of a task, within a token budget.
-
-        Args:
-            task: The task.
-            agent: Who is to read it.
-            budget: The most tokens that it may take; by default as in the settings.
-            counter: How tokens are counted: a name, or a function from text to a number.
-            format: markdown, plain, yaml, json, summary or injection.
-            tags: Labels that the brief looks for besides those of the task.
-            record: Whether the delivery is recorded.
-        """
-        ...
-    def switch(
-        self,
-        task: str,
-        *,
-        to_agent: str,
-        from_agent: str = "",
-        budget: int | None = None,
-        counter: CounterLike = None,
-        profiles: str = "",
-        rules: str = "",
-        record: bool = True,
-    ) -> Switch:
-        """The whole context of an agent that takes over a task.
-
-        It holds the agent's own profile, unchanged, at most three short summaries of earlier agents,
-        and the brief.
-
-        Args:
-            task: The task.
-            to_agent: Who takes over.
-            from_agent: Who leaves; by default the task's holder.
-            budget: The most tokens that may come on top of the profile.
-            counter: How tokens are counted: a name, or a function from text to a number.
-            profiles: A folder of NAME.md files.
-            rules: Text that goes between the profile and the summaries.
-            record: Whether the delivery is recorded.
-        """
-        ...
-    def recall(
-        self,
-        query: str,
-        *,
-        kinds: Sequence[str] = (),
-        agent: str = "",
-        task: str = "",
-        tags: Sequence[str] = (),
-        path: str = "",
-        statuses: Sequence[str] = (),
-        since: str | date = "",
-        until: str | date = "",
-        live_only: bool = False,
-        by_words: bool = False,
-        limit: int = 5,
-        told_to: str = "",
-    ) -> list[Recalled]:
-        """Search what was recorded, best first; `limit` results whenever as many pass the filters.
-
-        Args:
-            query: The question.
-            kinds: decision, pattern, gotcha, question, blocker, warning, next_step, handoff or
-                knowledge.
-            agent: Only what this agent recorded.
-            task: Only what belongs to this task.
-            tags: Only what has one of these tags.
-            path: Only what concerns this file or folder.
-            statuses: Only what has one of these statuses.
-            since: Not older than this date or time.
-            until: Not newer than this date or time.
-            live_only: Leave out what was superseded, retracted or settled, instead of marking it.
-            by_words: Search by words only; no model is loaded.
-            limit: The largest number of results.
-            told_to: Record the results as given to this agent.
-        """
-        ...
-    def verify(
-        self,
-        against: Heads | None = None,
-        *,
-        chain_only: bool = False,
-        progress: Progress | None = None,
-    ) -> Verification:
-        """Check that the store holds what was written.
-
-        Args:
-            against: Heads that were saved elsewhere.
-            chain_only: Only check the hash chains, not the derived rows.
-            progress: Called with how many records are done, and of how many.
-        """
-        ...
+    def store_label(self) -> str: ...
+    def create_task(self, task: str, *, title: str, agent: str, key: str | None=None, **fields: Any) -> Receipt: ...
+    def update_task(self, task: str, *, agent: str, expect_version: int | None=None, key: str | None=None, **fields: Any) -> Receipt: ...
+    def task(self, task: str) -> TaskDetails: ...
+    def tasks(self, *, status: str='', phase: str='', agent: str='', limit: int=1000, after: int=0, with_workspace: bool=False) -> list[TaskOverview]: ...
+    def hand_off(self, handoff: HandoffLike | None=None, *, key: str | None=None, rebase: bool=False, changed_files: Sequence[str] | None=None, **fields: Any) -> HandoffCommand: ...
+    def check_handoff(self, handoff: HandoffLike | None=None, *, rebase: bool=False, changed_files: Sequence[str] | None=None, **fields: Any) -> Check: ...
+    def prepare_handoff(self, task: str, to_agent: str, phase: str, *, outcome: str='completed', **fields: Any) -> HandoffCommand: ...
+    def receive_handoff(self, command: HandoffCommand) -> TaskState: ...
+    def decide(self, *, agent: str, summary: str, rationale: str, task: str | None=None, key: str | None=None, expect_version: int | None=None, **fields: Any) -> Receipt: ...
+    def note(self, kind: str, *, agent: str, task: str | None=None, key: str | None=None, **fields: Any) -> Receipt: ...
+    def warn(self, task: str, *, agent: str, text: str, key: str | None=None) -> Receipt: ...
+    def set_status(self, item: str, status: str, *, agent: str, reason: str='', key: str | None=None) -> Receipt: ...
+    def gates(self, task: str='', *, all: bool=False) -> list[Gate]: ...
+    def record_gate(self, task: str, *, agent: str, name: str, passed: bool, detail: str='', key: str | None=None) -> Receipt: ...
+    def approve(self, gate: str, *, by: str, reason: str='', key: str | None=None) -> Receipt: ...
+    def reject(self, gate: str, *, by: str, reason: str, key: str | None=None) -> Receipt: ...
+    def state(self, task: str, version: int | None=None) -> TaskState: ...
+    def log(self, task: str | None=None, *, limit: int=50, before: int=NEWEST) -> list[LogEntry]: ...
+    def changes(self, after: int | None=0, *, limit: int=500) -> Changes: ...
+    def show(self, item: str) -> Item: ...
+    def diff(self, task: str, old: int, new: int) -> StateDiff: ...
+    def inbox(self, agent: str) -> list[InboxEntry]: ...
+    def artifacts(self, task: str) -> list[ArtifactStatus]: ...
+    def brief(self, task: str, *, agent: str, budget: int | None=None, counter: CounterLike=None, format: str='markdown', tags: Sequence[str]=(), record: bool=True) -> Brief: ...
+    def switch(self, task: str, *, to_agent: str, from_agent: str='', budget: int | None=None, counter: CounterLike=None, profiles: str='', rules: str='', record: bool=True) -> Switch: ...
+    def recall(self, query: str, *, kinds: Sequence[str]=(), agent: str='', task: str='', tags: Sequence[str]=(), path: str='', statuses: Sequence[str]=(), since: str | date='', until: str | date='', live_only: bool=False, by_words: bool=False, limit: int=5, told_to: str='') -> list[Recalled]: ...
+    def verify(self, against: Heads | None=None, *, chain_only: bool=False, progress: Progress | None=None) -> Verification: ...
     @property
     def context(self) -> ContextGroup: ...
     @property
@@ -543,707 +104,76 @@ class Workspace:
     def maintenance(self) -> MaintenanceGroup: ...
     @property
     def relay(self) -> RelayGroup: ...
-
 class ContextGroup:
-    def deliveries(
-        self, task: str | None = None, *, limit: int = 50, before: int = NEWEST
-    ) -> list[Delivery]:
-        """Which briefs, switches and search results agents were given, newest first.
-
-        Args:
-            task: Only deliveries about this task.
-            limit: The largest number of deliveries.
-            before: Only deliveries below this number of the task, or this `seq` of all tasks.
-        """
-        ...
-    def why(self, item: str, *, agent: str) -> Explanation:
-        """Whether and when an agent was given an item, or what kept it out of its brief.
-
-        Args:
-            item: The address of the item, such as T-1#d2.
-            agent: The agent.
-        """
-        ...
-    def prompt(
-        self,
-        text: str,
-        *,
-        task: str,
-        active: str = "",
-        budget: int | None = None,
-        counter: CounterLike = None,
-        record: bool = True,
-    ) -> Prompt:
-        """A user's prompt, behind the new agent's context where it calls one (`@name`, `/name`).
-
-        Without such a call, or with switches turned off, the text is what was given.
-
-        Args:
-            text: What the user typed.
-            task: The task.
-            active: The active agent.
-            budget: The most tokens that may come on top of the profile.
-            counter: How tokens are counted: a name, or a function from text to a number.
-            record: Whether the delivery is recorded.
-        """
-        ...
-    def summary(self, task: str, budget: int = 500, *, counter: CounterLike = None) -> str:
-        """A task in a few lines that name its state file and carry its version.
-
-        Args:
-            task: The task.
-            budget: The most tokens that it may take.
-            counter: How tokens are counted: a name, or a function from text to a number.
-        """
-        ...
-    def check(self, task: str, text: str) -> Freshness:
-        """Whether a brief or a summary was made from the version of the task that is stored now.
-
-        Args:
-            task: The task.
-            text: The brief or the summary.
-        """
-        ...
-    def left_out(
-        self,
-        task: str,
-        *,
-        agent: str,
-        budget: int | None = None,
-        counter: CounterLike = None,
-        tags: Sequence[str] = (),
-    ) -> list[str]:
-        """The addresses of all items that a brief doesn't show, in the order in which a larger budget
-        would show them; `show` gives each.
-
-        Args:
-            task: The task.
-            agent: Who would read the brief.
-            budget: The most tokens that it may take; by default as in the settings.
-            counter: How tokens are counted: a name, or a function from text to a number.
-            tags: Labels that the brief looks for besides those of the task.
-        """
-        ...
-    def injection(self, task: str) -> str:
-        """What the tasks that a task depends on pass on to it, as text for its prompt.
-
-        Empty for a task that depends on none.
-
-        Args:
-            task: The task.
-        """
-        ...
-    def computed(self, task: str, complexity: str = "normal") -> ComputedContext:
-        """What earlier work is relevant to a task, each with its score and why.
-
-        Args:
-            task: The task.
-            complexity: easy, normal or complex.
-        """
-        ...
-    def compact(self, task: str, budget: int | None = None, *, counter: CounterLike = None) -> str:
-        """A task's phase and last decisions in at most 2,000 characters.
-
-        Args:
-            task: The task.
-            budget: The most tokens that it may take; by default any number.
-            counter: How tokens are counted: a name, or a function from text to a number.
-        """
-        ...
-    def next_steps(self, task: str) -> list[NextStep]:
-        """The open next steps of a task, in an order in which they can be done.
-
-        Args:
-            task: The task.
-        """
-        ...
-    def handoff_context(self, task: str, *, agent: str = "", since: int = 0) -> HandoffContext:
-        """Who handed a task to whom, the sender's decisions, and what to look up.
-
-        Args:
-            task: The task.
-            agent: Whose decisions instead of the sender's.
-            since: Only what came after this version.
-        """
-        ...
-    def subagent_prompt(self, agent: str, text: str) -> str:
-        """An agent's whole profile and a task's whole text, both unchanged.
-
-        Raises NotFound for an agent without a profile.
-
-        Args:
-            agent: The agent.
-            text: The text of the task.
-        """
-        ...
-    def save_switch(self, task: str, *, to_agent: str, from_agent: str = "") -> JsonObject:
-        """Save a switch artifact for an agent that comes later; it waits until a switch consumes it.
-
-        Args:
-            task: The task.
-            to_agent: Who is to find it.
-            from_agent: Who leaves it; by default the task's holder.
-        """
-        ...
-    def saved_switches(self, *, task: str = "", agent: str = "") -> list[JsonObject]:
-        """The switch artifacts of a task, newest first, or those that wait for an agent.
-
-        Args:
-            task: The task.
-            agent: Only artifacts that wait for this agent.
-        """
-        ...
-    def compaction(self, used: int) -> Compaction:
-        """Whether a context of this size is due for compaction, by the window in the settings.
-
-        Args:
-            used: How many tokens are used.
-        """
-        ...
-    def profile(self, agent: str) -> Profile | None:
-        """An agent's profile, or None where it has none.
-
-        Args:
-            agent: The agent.
-        """
-        ...
-    def executor(self, kind: str) -> str:
-        """The agent that does a kind of task, by the registry's `task_bindings`; empty for none.
-
-        Args:
-            kind: The kind of task, such as review.
-        """
-        ...
-    def agents(self) -> tuple[str, ...]:
-        """The agents that have a profile."""
-        ...
-
+    def deliveries(self, task: str | None=None, *, limit: int=50, before: int=NEWEST) -> list[Delivery]: ...
+    def why(self, item: str, *, agent: str) -> Explanation: ...
+    def prompt(self, text: str, *, task: str, active: str='', budget: int | None=None, counter: CounterLike=None, record: bool=True) -> Prompt: ...
+    def summary(self, task: str, budget: int=500, *, counter: CounterLike=None) -> str: ...
+    def check(self, task: str, text: str) -> Freshness: ...
+    def left_out(self, task: str, *, agent: str, budget: int | None=None, counter: CounterLike=None, tags: Sequence[str]=()) -> list[str]: ...
+    def injection(self, task: str) -> str: ...
+    def computed(self, task: str, complexity: str='normal') -> ComputedContext: ...
+    def compact(self, task: str, budget: int | None=None, *, counter: CounterLike=None) -> str: ...
+    def next_steps(self, task: str) -> list[NextStep]: ...
+    def handoff_context(self, task: str, *, agent: str='', since: int=0) -> HandoffContext: ...
+    def subagent_prompt(self, agent: str, text: str) -> str: ...
+    def save_switch(self, task: str, *, to_agent: str, from_agent: str='') -> JsonObject: ...
+    def saved_switches(self, *, task: str='', agent: str='') -> list[JsonObject]: ...
+    def compaction(self, used: int) -> Compaction: ...
+    def profile(self, agent: str) -> Profile | None: ...
+    def executor(self, kind: str) -> str: ...
+    def agents(self) -> tuple[str, ...]: ...
 class RulesGroup:
-    def inject(
-        self,
-        prompt: str = "",
-        *,
-        session: str,
-        agent: str | None = None,
-        workflow: str | None = None,
-        squad: str | None = None,
-        task: str | None = None,
-        used: int | None = None,
-        counter: CounterLike = None,
-    ) -> RulesInjected:
-        """The rules for a prompt, by layer, within the bracket of what context remains.
-
-        None keeps what the session has active; an empty text means none. The session is updated and
-        saved; a save that fails is a warning among the problems.
-
-        Args:
-            prompt: What the user typed.
-            session: The id of the session.
-            agent: The active agent.
-            workflow: The active workflow.
-            squad: The active squad.
-            task: The active task.
-            used: How many tokens of the context are used.
-            counter: How tokens are counted: a name, or a function from text to a number.
-        """
-        ...
-    def report(self) -> RuleReport:
-        """All domains of rules with layer, file and rules, and what is wrong with the files."""
-        ...
-
+    def inject(self, prompt: str='', *, session: str, agent: str | None=None, workflow: str | None=None, squad: str | None=None, task: str | None=None, used: int | None=None, counter: CounterLike=None) -> RulesInjected: ...
+    def report(self) -> RuleReport: ...
 class DecisionsGroup:
-    def store(self, decision: Decision, task: str | None = None) -> str:
-        """Record a decision value and give the key, of agent and time, that finds it again.
-
-        Args:
-            decision: The decision.
-            task: The task that it belongs to; without one it concerns all work.
-        """
-        ...
-    def get(self, key: str, task: str | None = None) -> Decision:
-        """The decision that `decisions.store` recorded under a key.
-
-        Args:
-            key: What storing it gave.
-            task: The task that it was stored with.
-        """
-        ...
-    def address(self, key: str, task: str | None = None) -> str:
-        """The address of the decision that `decisions.store` recorded under a key.
-
-        Args:
-            key: What storing it gave.
-            task: The task that it was stored with.
-        """
-        ...
-
+    def store(self, decision: Decision, task: str | None=None) -> str: ...
+    def get(self, key: str, task: str | None=None) -> Decision: ...
+    def address(self, key: str, task: str | None=None) -> str: ...
 class FilesGroup:
-    def load(self, task: str) -> TaskState | None:
-        """A task's state now, or None for an unknown task.
-
-        Args:
-            task: The task.
-        """
-        ...
-    def state_document(self, task: str, version: int | None = None) -> JsonObject:
-        """A task's state now, or at a past version, as in its state file.
-
-        Args:
-            task: The task.
-            version: The version; the current one by default.
-        """
-        ...
-    def state_file(self, task: str) -> str:
-        """The path of a task's state file, rewritten if it was missing or old.
-
-        Args:
-            task: The task.
-        """
-        ...
-    def history(self, task: str, path: str) -> list[ArtifactStatus]:
-        """Every entry that a task has had for a path, oldest first.
-
-        Args:
-            task: The task.
-            path: Relative to the project.
-        """
-        ...
-    def inline_plan(self, task: str, budget: int) -> JsonObject:
-        """Which artifacts fit into a token budget and which stay references.
-
-        Args:
-            task: The task.
-            budget: In tokens.
-        """
-        ...
-    def checkout(self) -> Checkout | None:
-        """The state of the project's repository: branch, commit, uncommitted files; None if none."""
-        ...
-
+    def load(self, task: str) -> TaskState | None: ...
+    def state_document(self, task: str, version: int | None=None) -> JsonObject: ...
+    def state_file(self, task: str) -> str: ...
+    def history(self, task: str, path: str) -> list[ArtifactStatus]: ...
+    def inline_plan(self, task: str, budget: int) -> JsonObject: ...
+    def checkout(self) -> Checkout | None: ...
 class KnowledgeGroup:
-    def add(
-        self,
-        nodes: Iterable[Node | JsonObject] = (),
-        edges: Iterable[Edge | JsonObject] = (),
-        *,
-        agent: str,
-        task: str | None = None,
-        key: str | None = None,
-        forget_nodes: Sequence[str] = (),
-        forget_edges: Sequence[tuple[str, str, str]] = (),
-    ) -> Receipt:
-        """Add nodes and edges to the knowledge graph, or replace those with the same id.
-
-        Warnings name nodes that said something else. What is known already is not recorded again.
-
-        Args:
-            nodes: Nodes, or their fields.
-            edges: Edges, or their fields.
-            agent: Who adds them.
-            task: The task that they belong to; without one they concern all work.
-            key: Idempotency key: a retry with the same key gives the same receipt.
-            forget_nodes: The ids of nodes to remove.
-            forget_edges: Edges to remove, each as source, relation and target.
-        """
-        ...
-    def relate(self, source: str, relation: str, target: str, *, agent: str) -> bool:
-        """Record that one node relates to another; False where that was known.
-
-        A node that nobody has recorded becomes an insight of that name. What others write at the same
-        moment is never replaced: neither a node by the bare name of an end, nor a relation by another
-        one between the same nodes.
-
-        Args:
-            source: The id of a node.
-            relation: Any word.
-            target: The id of another node.
-            agent: Who records it.
-        """
-        ...
-    def written(self, since: int = 0) -> WrittenKnowledge:
-        """What was recorded as knowledge, and what several agents wrote differently since a record.
-
-        Args:
-            since: A sequence number; reports are about later records.
-        """
-        ...
-    def graph(
-        self,
-        *,
-        around: Sequence[str] = (),
-        depth: int = 1,
-        task: str = "",
-        tags: Sequence[str] = (),
-        types: Sequence[str] = (),
-    ) -> Graph:
-        """The knowledge graph, or the part of it around some nodes, a task or tags.
-
-        Args:
-            around: The ids of nodes.
-            depth: The largest number of steps from the nodes that are asked for.
-            task: A task.
-            tags: Tags of nodes.
-            types: Only nodes of these types.
-        """
-        ...
-    def render(
-        self,
-        format: str = "json",
-        *,
-        around: Sequence[str] = (),
-        depth: int = 1,
-        task: str = "",
-        tags: Sequence[str] = (),
-        types: Sequence[str] = (),
-    ) -> str:
-        """The knowledge graph, or a part of it, as text.
-
-        Args:
-            format: json and dot hold all of it; mermaid and svg show its best connected nodes, or those
-                that were asked for and the nearest to them.
-            around: The ids of nodes.
-            depth: The largest number of steps from the nodes that are asked for.
-            task: A task.
-            tags: Tags of nodes.
-            types: Only nodes of these types.
-        """
-        ...
-    def edges(self, *, source: str = "", relation: str = "", target: str = "") -> list[Edge]:
-        """The edges with this source, relation and target; all of them by default.
-
-        Args:
-            source: The id of a node.
-            relation: A relation.
-            target: The id of a node.
-        """
-        ...
-    def neighbours(
-        self, node: str, *, depth: int = 1, direction: str = "out", relations: Sequence[str] = ()
-    ) -> list[ReachedNode]:
-        """The nodes that can be reached from a node, nearest first, each with the edges on the way.
-
-        At most 10,000 nodes, and those whose paths have 20,000 edges together.
-
-        Args:
-            node: The id of the node.
-            depth: The largest number of steps.
-            direction: out, in or both.
-            relations: Only edges with one of these relations.
-        """
-        ...
-    def tagged(
-        self, tags: Sequence[str], *, types: Sequence[str] = (), limit: int = 10
-    ) -> list[TaggedNode]:
-        """Nodes with any of some tags, those that share most of them first.
-
-        Args:
-            tags: The tags.
-            types: Only nodes of these types.
-            limit: The largest number of nodes.
-        """
-        ...
-    def tasks_about(
-        self, tag: str, *, types: Sequence[str] = ("pattern",)
-    ) -> dict[str, list[JsonObject]]:
-        """The tasks that found something about a tag, each with the nodes that it found.
-
-        Args:
-            tag: The tag.
-            types: Only nodes of these types.
-        """
-        ...
-    def pack(
-        self,
-        task: str,
-        *,
-        nodes: int = 20,
-        budget: int = 1500,
-        depth: int = 1,
-        counter: CounterLike = None,
-        format: str = "dot",
-    ) -> Pack:
-        """The part of the knowledge graph about a task, within node and token limits.
-
-        It holds what the task itself found, the nodes that its most frequent words find, and what is
-        around them, in the order of how well they fit. What was left out is counted.
-
-        Args:
-            task: The task.
-            nodes: The largest number of nodes.
-            budget: The most tokens that its text may take.
-            depth: The largest number of steps around the nodes that fit.
-            counter: How tokens are counted: a name, or a function from text to a number.
-            format: dot or json.
-        """
-        ...
-    def sync(self, path: str = "", *, agent: str) -> KnowledgeSync:
-        """Sync the knowledge file with the graph, both ways; conflicts are reported.
-
-        A file that can't be read is kept under another name.
-
-        Args:
-            path: The file; knowledge.dot by default, JSON by its ending.
-            agent: Who records what the file says.
-        """
-        ...
-    def journal(self, task: str = "", *, limit: int = 200) -> Journal:
-        """Where things are, active blockers and gotchas: of a task, or of all work.
-
-        A place is listed once, as the latest handoff left it. Gotchas come by severity; those that say
-        nearly the same are one entry that names each. Of all work only gotchas of high severity are
-        listed. `more` says which lists were cut.
-
-        Args:
-            task: Only what concerns this task.
-            limit: The largest number of entries in each list.
-        """
-        ...
-    def audit(self, *, limit: int = 20, progress: Progress | None = None) -> Audit:
-        """Find duplicate, outdated, never-used and orphaned entries.
-
-        `duplicates` are groups of items of one kind in nearly the same words; `stale` cite files that
-        have changed; `never_recalled` were in no brief and no search result that was recorded;
-        `orphaned` are written nodes without an edge, and items whose files are all gone; `forked` are
-        superseded decisions with several active successors. `incomplete` names findings for which only
-        the likeliest entries were compared, since there were too many.
-
-        Args:
-            limit: The largest number of findings of each kind.
-            progress: Called with how many entries are done, and of how many.
-        """
-        ...
-
+    def add(self, nodes: Iterable[Node | JsonObject]=(), edges: Iterable[Edge | JsonObject]=(), *, agent: str, task: str | None=None, key: str | None=None, forget_nodes: Sequence[str]=(), forget_edges: Sequence[tuple[str, str, str]]=()) -> Receipt: ...
+    def relate(self, source: str, relation: str, target: str, *, agent: str) -> bool: ...
+    def written(self, since: int=0) -> WrittenKnowledge: ...
+    def graph(self, *, around: Sequence[str]=(), depth: int=1, task: str='', tags: Sequence[str]=(), types: Sequence[str]=()) -> Graph: ...
+    def render(self, format: str='json', *, around: Sequence[str]=(), depth: int=1, task: str='', tags: Sequence[str]=(), types: Sequence[str]=()) -> str: ...
+    def edges(self, *, source: str='', relation: str='', target: str='') -> list[Edge]: ...
+    def neighbours(self, node: str, *, depth: int=1, direction: str='out', relations: Sequence[str]=()) -> list[ReachedNode]: ...
+    def tagged(self, tags: Sequence[str], *, types: Sequence[str]=(), limit: int=10) -> list[TaggedNode]: ...
+    def tasks_about(self, tag: str, *, types: Sequence[str]=('pattern',)) -> dict[str, list[JsonObject]]: ...
+    def pack(self, task: str, *, nodes: int=20, budget: int=1500, depth: int=1, counter: CounterLike=None, format: str='dot') -> Pack: ...
+    def sync(self, path: str='', *, agent: str) -> KnowledgeSync: ...
+    def journal(self, task: str='', *, limit: int=200) -> Journal: ...
+    def audit(self, *, limit: int=20, progress: Progress | None=None) -> Audit: ...
 class ImportsGroup:
-    def run(
-        self,
-        source: str | os.PathLike[str],
-        *,
-        format: str = "auto",
-        agent: str = "",
-        task: str = "",
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> ImportResult:
-        """Import ADRs, a beads file, a memory of MCP, notes or a bundle.
-
-        Entries that can't be imported are refused one by one. A second run of the same source writes
-        nothing; a changed one only what changed. Raises InvalidInput, with nothing changed, where the
-        source can't be read, its format isn't clear, or nothing in it can be imported.
-
-        Args:
-            source: A file or a folder.
-            format: auto, or the format of the source.
-            agent: Who imports it.
-            task: The task for ADRs, memories and notes; by default named after the folder or format.
-            dry_run: Only report what would happen.
-            progress: Called with how many entries are done, and of how many.
-        """
-        ...
-    def migrate(
-        self,
-        note: str | os.PathLike[str],
-        *,
-        task: str = "",
-        agent: str = "",
-        answer: AnswerFunction | None = None,
-        ask: bool = False,
-        minimum: float = 0.5,
-        dry_run: bool = False,
-        in_place: bool = False,
-    ) -> Migration:
-        """Record what a freeform note says as a handoff of its task; create the task if needed.
-
-        Its file stays as it is unless `in_place` is given; one outside the project always does. A
-        second run does nothing either way. Raises InvalidInput; then nothing was changed.
-
-        Args:
-            note: A file's path, or the text itself where it has more than one line.
-            task: The task, where the note names none.
-            agent: The sender, where the note names none.
-            answer: Called with a prompt about what is unclear; gives the handoff as text.
-            ask: Let the command in PASSDOWN_MIGRATE_COMMAND answer.
-            minimum: Leave out items that are less certain than this.
-            dry_run: Only report what would happen.
-            in_place: Add the handoff as a section below the note in its file.
-        """
-        ...
-
+    def run(self, source: str | os.PathLike[str], *, format: str='auto', agent: str='', task: str='', dry_run: bool=False, progress: Progress | None=None) -> ImportResult: ...
+    def migrate(self, note: str | os.PathLike[str], *, task: str='', agent: str='', answer: AnswerFunction | None=None, ask: bool=False, minimum: float=0.5, dry_run: bool=False, in_place: bool=False) -> Migration: ...
 class EmbeddingsGroup:
-    def update(self, *, limit: int = 0, progress: Progress | None = None) -> EmbeddingStatus:
-        """Compute the embeddings that are missing, and report how many there are.
-
-        Nothing waits for them: what has no embedding yet is found by its words. Once all are there,
-        those of other embedders are dropped. A search drops none: a process that forgot to say which
-        embedder is wanted would throw away what another one has paid for.
-
-        Args:
-            limit: The largest number of embeddings to compute; 0 for all.
-            progress: Called with how many are done, and of how many.
-        """
-        ...
-    def use(self, name: str, function: Embed) -> None:
-        """Use a program's own embedder from now on.
-
-        Args:
-            name: Embeddings are kept under this name; another name computes them again, while the old
-                ones answer.
-            function: Takes texts and gives a vector for each.
-        """
-        ...
-    def status(self) -> EmbeddingStatus:
-        """How many entries have their embedding."""
-        ...
-
+    def update(self, *, limit: int=0, progress: Progress | None=None) -> EmbeddingStatus: ...
+    def use(self, name: str, function: Embed) -> None: ...
+    def status(self) -> EmbeddingStatus: ...
 class MaintenanceGroup:
-    def heads(self) -> SavedHeads:
-        """The heads of all streams, to be kept somewhere else for `verify`."""
-        ...
-    def backup(self, target: str, progress: Progress | None = None) -> Verification:
-        """Copy the store to a new file while others write, and verify the copy.
-
-        Args:
-            target: The new file.
-            progress: Called with how much is done, and of how much.
-        """
-        ...
-    def export(self, target: str, task: str | None = None, *, diff: bool = False) -> int:
-        """Write a bundle to a new file, with the state of the repository; gives the number of streams.
-
-        Args:
-            target: The new file.
-            task: Only this task.
-            diff: Also the uncommitted changes.
-        """
-        ...
-    def import_bundle(
-        self,
-        path: str,
-        *,
-        fork: str = "",
-        patch: str = "",
-        agent: str = "",
-        max_unpacked: int | None = None,
-    ) -> BundleImport:
-        """Import a bundle, verified, all of it or nothing.
-
-        Args:
-            path: The bundle.
-            fork: A suffix under which tasks whose histories differ are imported as well.
-            patch: A new file for the uncommitted changes in the bundle.
-            agent: Who imports it.
-            max_unpacked: The most bytes that it may unpack to, instead of the usual limits.
-        """
-        ...
-    def reindex(self, progress: Progress | None = None) -> Rebuild:
-        """Rebuild every derived row and state file from the records.
-
-        Args:
-            progress: Called with how many records are done, and of how many.
-        """
-        ...
-    def recover(
-        self, task: str | None = None, *, by: str, reason: str = ""
-    ) -> dict[str, list[str]]:
-        """Go on from the ledger although state files show what it has lost.
-
-        The decision is recorded, and the files are kept aside; gives their names, by task.
-
-        Args:
-            task: Only this task; otherwise all of which more is shown than the ledger has.
-            by: The person who decides.
-            reason: Why.
-        """
-        ...
-    def doctor(self) -> Diagnosis:
-        """Check this workspace for problems; findings say what to do."""
-        ...
-
+    def heads(self) -> SavedHeads: ...
+    def backup(self, target: str, progress: Progress | None=None) -> Verification: ...
+    def export(self, target: str, task: str | None=None, *, diff: bool=False) -> int: ...
+    def import_bundle(self, path: str, *, fork: str='', patch: str='', agent: str='', max_unpacked: int | None=None) -> BundleImport: ...
+    def reindex(self, progress: Progress | None=None) -> Rebuild: ...
+    def recover(self, task: str | None=None, *, by: str, reason: str='') -> dict[str, list[str]]: ...
+    def doctor(self) -> Diagnosis: ...
 class RelayGroup:
-    def runs(self, status: str = "") -> RunList:
-        """Runs of relays, newest first; a damaged one hides no other.
-
-        Args:
-            status: Only those with this status.
-        """
-        ...
-    def run(self, run: str) -> JsonObject:
-        """One run in full: its turns, what was measured, what it waits for.
-
-        Args:
-            run: The run.
-        """
-        ...
-    def answer(self, run: str, verdict: str, *, by: str, guidance: str = "") -> JsonObject:
-        """Answer the budget review that a run waits for.
-
-        Args:
-            run: The run.
-            verdict: continue, pivot, escalate or abandon.
-            by: Who decides.
-            guidance: What the agent is told.
-        """
-        ...
-    def stop(self, run: str, *, by: str, why: str = "") -> JsonObject:
-        """End a run; turns under way come to their end.
-
-        Args:
-            run: The run.
-            by: Who decides.
-            why: The reason.
-        """
-        ...
-    def ask(
-        self,
-        run: str,
-        to: str,
-        text: str,
-        *,
-        by: str,
-        kind: str = "question",
-        key: str | None = None,
-    ) -> AgentAnswer:
-        """Ask an agent of a run, in its conversation with the sender, and wait for the answer.
-
-        Its runner is executed where the store is.
-
-        Args:
-            run: The run.
-            to: The agent to ask.
-            text: The question, or what is to be reviewed.
-            by: Who asks.
-            kind: question, or a review: plan, code, completion or budget.
-            key: With it, a repeat gives the recorded answer and asks nobody.
-        """
-        ...
-    def agents(self) -> list[JsonObject]:
-        """The status of each agent of a relay, and its task."""
-        ...
-    def conversations(self, task: str, agent: str) -> list[JsonObject]:
-        """What an agent said and was told in a task; for that agent alone.
-
-        Args:
-            task: The task.
-            agent: The agent.
-        """
-        ...
-    def express_items(self, status: str = "") -> list[JsonObject]:
-        """Express items and their outcomes, oldest first.
-
-        Args:
-            status: Such as sent, done, promoted.
-        """
-        ...
-    def express_item(self, item: str) -> JsonObject:
-        """One express item and its outcome.
-
-        Args:
-            item: Its id.
-        """
-        ...
-    def send_express(self, item: JsonObject) -> JsonObject:
-        """Send a small job that jumps the queue; the same item again is the same.
-
-        Args:
-            item: The job, as an express file has it.
-        """
-        ...
+    def runs(self, status: str='') -> RunList: ...
+    def run(self, run: str) -> JsonObject: ...
+    def answer(self, run: str, verdict: str, *, by: str, guidance: str='') -> JsonObject: ...
+    def stop(self, run: str, *, by: str, why: str='') -> JsonObject: ...
+    def ask(self, run: str, to: str, text: str, *, by: str, kind: str='question', key: str | None=None) -> AgentAnswer: ...
+    def agents(self) -> list[JsonObject]: ...
+    def conversations(self, task: str, agent: str) -> list[JsonObject]: ...
+    def express_items(self, status: str='') -> list[JsonObject]: ...
+    def express_item(self, item: str) -> JsonObject: ...
+    def send_express(self, item: JsonObject) -> JsonObject: ...

@@ -128,14 +128,14 @@ def path_of(route: ApiRoute, **named: str) -> str:
 def good(route: ApiRoute) -> tuple[str, dict[str, Any] | None]:
     """The query and the body of a request that has what it needs."""
     query = "&".join(
-        f"{name}={quote(str(SENT[name]))}"
+        f"{name}={quote(str(SENT.get(name, 'x')))}"
         for name, schema in route.query.items()
         if schema.get("required")
     )
     if route.body is None:
         return query, None
     needed = route.body.get("required", SENT if "$ref" in route.body else ())
-    return query, {name: SENT[name] for name in needed}
+    return query, {name: SENT.get(name, "x") for name in needed}
 
 
 def send(server: Served, route: ApiRoute, token: str, **changes: Any) -> Reply:
