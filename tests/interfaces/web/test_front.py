@@ -14,7 +14,6 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput
-from passdown.web.app import ROUTES
 from passdown.web.limits import Limits, RateLimiter, allowed_names, checked_names, is_loopback
 from passdown.workspace.tokens import Tokens
 from tests.interfaces.web.asking import ask, hung_up, spoken
@@ -133,31 +132,6 @@ def test_a_known_token_with_a_wrong_secret_takes_as_long_as_an_unknown_one(serve
             measured.append(time.perf_counter() - begun)
     one, other = (sorted(measured)[4] for measured in seconds.values())
     assert max(one, other) < 4 * min(one, other)
-
-
-@pytest.mark.promise("W-2")
-@pytest.mark.parametrize("operation", ROUTES, ids=lambda operation: operation.name)
-def test_every_operation_asks_for_its_right(server: Served, operation: object) -> None:
-    """With each right alone: what a token doesn't allow is refused before anything is read."""
-    from passdown.web.requests import ApiRoute
-
-    assert isinstance(operation, ApiRoute)
-    named = {"task": "T-1", "item": "T-1%23d1", "gate": "T-1%23k1", "agent": "looker", "run": "R-1"}
-    path = operation.path.format(**named, format="dot")
-    tokens = {
-        "read": server.token("looker", "read"),
-        "write": server.token("writer", "write"),
-        "approve": server.token("kim", "approve", is_person=True),
-        "admin": server.token("ada", "admin", is_person=True),
-    }
-    body: dict[str, str] | None = {} if operation.body is not None else None
-    for right, token in tokens.items():
-        reply = ask(server.port, operation.method, path, token=token, body=body)
-        is_allowed = operation.right in ("read", right)
-        assert (reply.status == 403 and "not_allowed" in reply.codes) != is_allowed or (
-            operation.name == "relay_conversations"
-        ), (right, reply)
-        assert reply.status < 500
 
 
 @pytest.mark.promise("W-1")
