@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.documents import LISTS, item_document, state_document
@@ -69,6 +70,10 @@ def with_documents(
 ) -> Iterator[tuple[ItemRow, JsonObject]]:
     """Items with their documents, each record read once; without those of missing records."""
     known: dict[int, tuple[Record, JsonObject] | None] = {}
+    rows = list(rows)
+    positions = sorted({row.position for row in rows})
+    if len(positions) > 1:
+        reader.ahead(*(methodcaller("record", stream_of(task), at) for at in positions))
     for row in rows:
         if row.position not in known:
             record = reader.record(stream_of(task), row.position)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.documents import LISTS, state_document
 from passdown.core.kinds import stream_of
+from passdown.core.record import Head
 from passdown.core.state_files import (
     check_state,
     handle_file_text,
@@ -40,7 +41,6 @@ from passdown.ledger.durable_files import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from passdown.core.record import Head
     from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.types import JsonObject
     from passdown.store.protocol import Store
@@ -109,7 +109,7 @@ class StateFiles:
             row = reader.task(task)
             if row is None:
                 return []
-            if shown := self.evidence(reader, task):
+            if shown := self.evidence(reader, task, Head(stream_of(task), row.version, row.digest)):
                 found = ledger_behind(reader, {task: shown}).problems
                 return [problem._replace(level="warning") for problem in found]
             sweep_temporary(temporary)
@@ -237,6 +237,10 @@ class StateFiles:
     def _text(self, reader: Reader, row: TaskRow) -> str:
         """The whole file from the store alone."""
         through = self._archived_through(row)
+        reader.ahead(
+            lambda asked: asked.open_items(row.task),
+            lambda asked: asked.items_since(row.task, through),
+        )
         rows = [item for item in reader.open_items(row.task) if item.position <= through]
         rows += reader.items_since(row.task, through)
         items = [(item.letter, document) for item, document in self._shown(reader, row.task, rows)]

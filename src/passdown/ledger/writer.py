@@ -134,6 +134,10 @@ _RECENT, _FURTHER = 8, 200
 
 def recent_decisions(reader: Reader, task: str) -> list[dict[str, Any]]:
     """The newest two decisions of a task that hold, oldest first."""
+    reader.ahead(
+        lambda asked: asked.superseders(task),
+        lambda asked: asked.items_before(task, "d", NEWEST, _RECENT),
+    )
     replaced = {link.target for link in reader.superseders(task)}
     live: list[ItemRow] = []
     for limit in (_RECENT, _FURTHER):
