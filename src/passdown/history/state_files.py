@@ -11,9 +11,11 @@ files that it names.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.documents import LISTS, state_document
@@ -51,6 +53,7 @@ ARCHIVE_SCHEMA = "passdown/archive/1"
 _HEAD_BYTES = 1_024
 _HEAD = re.compile(rb'"version": ([0-9]{1,15}),\s+"digest": "(sha256:[0-9a-f]{64})"')
 _AHEAD, _LOCKS, _TEMPORARY, _ARCHIVE = "ahead", ".locks", ".writing", "archive"
+_MOST_CHECKED = 10_000
 _STORE, _SEVERAL, _USUAL_STORE = ".store", "several", "ledger.db"
 
 
@@ -86,6 +89,7 @@ class StateFiles:
         self._kept = kept_versions
         self._max_bytes = max_bytes
         self._is_synced = is_synced
+        self._checked: set[bytes] = set()
 
     def path(self, task: str) -> str:
         """Where a task's state file is."""
@@ -243,8 +247,19 @@ class StateFiles:
         )
         rows = [item for item in reader.open_items(row.task) if item.position <= through]
         rows += reader.items_since(row.task, through)
-        items = [(item.letter, document) for item, document in self._shown(reader, row.task, rows)]
+        found = list(with_documents(reader, row.task, rows))
+        text = self._rendered(reader, row, found, len(rows))
+        if len(text) * 4 > self._max_bytes and len(text.encode()) > self._max_bytes:
+            text = self._rendered(reader, row, self._fitting(found), len(rows))
+        return text
+
+    def _rendered(
+        self, reader: Reader, row: TaskRow, shown: list[tuple[ItemRow, JsonObject]], total: int
+    ) -> str:
+        """The file with these of a task's `total` items."""
+        through = self._archived_through(row)
         head = (row.task, row.version, row.digest)
+        items = [(item.letter, document) for item, document in shown]
         document = state_document(head, row.details, row.header, items)
         document = with_links(reader, document, row)
         counts: dict[str, int] = row.header["counts"]
@@ -254,17 +269,30 @@ class StateFiles:
             "files": through // self._kept,
             "through_version": through,
         }
-        if len(items) < len(rows):
-            document["archive"]["left_out"] = len(rows) - len(items)
+        if len(items) < total:
+            document["archive"]["left_out"] = total - len(items)
             document["archive"]["whole"] = f"passdown state {row.task} --json"
-        check_state(document)
+        self._check(document)
         return handle_file_text(document)
 
-    def _shown(
-        self, reader: Reader, task: str, rows: list[ItemRow]
-    ) -> Iterator[tuple[ItemRow, JsonObject]]:
+    def _check(self, document: JsonObject) -> None:
+        """Check a document before it is written, each item once while nothing of it changes."""
+        if len(self._checked) > _MOST_CHECKED:
+            self._checked.clear()
+        items = {
+            sha256(f"{name} {json.dumps(item)}".encode()).digest(): (name, item)
+            for name in LISTS.values()
+            for item in document[name]
+        }
+        unknown: JsonObject = {name: [] for name in LISTS.values()}
+        for digest in items.keys() - self._checked:
+            name, item = items[digest]
+            unknown[name].append(item)
+        check_state({**document, **unknown})
+        self._checked.update(items)
+
+    def _fitting(self, found: list[tuple[ItemRow, JsonObject]]) -> list[tuple[ItemRow, JsonObject]]:
         """The items that fit into the file: open ones before others, newer ones before older."""
-        found = list(with_documents(reader, task, rows))
         left = self._max_bytes
         fits: set[tuple[str, int]] = set()
         for item, document in sorted(
@@ -274,7 +302,7 @@ class StateFiles:
             if left < 0:
                 break
             fits.add((item.letter, item.ordinal))
-        return ((i, document) for i, document in found if (i.letter, i.ordinal) in fits)
+        return [(i, document) for i, document in found if (i.letter, i.ordinal) in fits]
 
 
 def _shown(path: str) -> Mirrored | None:
