@@ -28,6 +28,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "fsync": ("error=EIO", "error=ENOSPC", "signal=KILL"),
     "ftruncate": ("error=EIO", "signal=KILL"),
     "rename": ("error=EIO", "error=ENOSPC", "signal=KILL"),
+    "link": ("error=EIO", "error=ENOSPC", "signal=KILL"),
     "unlink": ("error=EIO", "signal=KILL"),
     "fcntl": ("error=ENOLCK", "error=EIO", "signal=KILL"),
     "flock": ("error=ENOLCK", "signal=KILL"),

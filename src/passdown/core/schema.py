@@ -37,7 +37,7 @@ Rule = Callable[[object, str], list[Problem]]
 Shape = TypeVar("Shape")
 
 MAX_ENTRIES = 10_000
-MAX_UNKNOWN = 100
+MAX_UNKNOWN = 10_000
 """How many fields that nobody declared one object may have."""
 MAX_NAME = 200
 """How long the name of such a field may be."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-FIELDS = 50_000
+FIELDS = 5_000
 SENT: Document = {"task": "T-1", "outcome": "completed", "from_agent": "coder"}
 
 
