@@ -88,5 +88,5 @@ def test_counts_and_names_read_as_words() -> None:
 def test_empty_sections_are_left_out() -> None:
     empty: tuple[str, list[str]] = ("Two", [])
     sections = [("One", ["- a"]), empty]
-    assert sections_text("Title", sections, "Nothing.") == "### Title\n\n#### One\n\n- a\n"
-    assert sections_text("Title", [empty], "Nothing.") == "### Title\n\nNothing.\n"
+    assert sections_text("Title", sections, "Nothing.") == "## Title\n\n### One\n- a\n"
+    assert sections_text("Title", [empty], "Nothing.") == "## Title\n\nNothing.\n"

@@ -58,7 +58,7 @@ def test_hosts_are_set_up_for_the_store_that_is_named(project: Path, cli: Run) -
     assert (folder / ".claude" / "settings.json").exists()
     for option in ("--check", "--print", "--remove"):
         refused = cli("init", str(folder), "--host", "claude", option, "--store", store, code=2)
-        assert "--store makes a workspace" in refused.err
+        assert f"{option} doesn't go with --store" in refused.err
     assert "--repoint goes with" in cli("init", "--host", "claude", "--repoint", code=2).err
 
 

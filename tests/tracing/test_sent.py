@@ -118,7 +118,7 @@ def test_errors_are_told_by_their_codes(project: Path, collector: Collector) -> 
         token = token_of(project)
         assert ask(server.port, "GET", "/api/tasks/T-9/state", token=token).status == 404
         (top,) = collector.named("GET /api/tasks/{task}/state")
-        (did,) = collector.named("workspace files_state_document")
+        (did,) = collector.named("workspace state")
         (project / ".passdown" / "ledger.db").write_bytes(b"no database " * 1_000)
         for name in ("ledger.db-wal", "ledger.db-shm"):
             (project / ".passdown" / name).unlink(missing_ok=True)

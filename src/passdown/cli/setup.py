@@ -32,7 +32,11 @@ AUTO = "auto"
     flags={"hosts": "--host", "is_preview": "--print"},
     types={"hosts": comma_list},
     exclusive=("check", "remove"),
-    alone={"check": ("hosts", "absolute"), "remove": ("hosts", "is_preview")},
+    alone={
+        "check": ("hosts", "absolute"),
+        "remove": ("hosts", "is_preview"),
+        "is_preview": ("hosts", "absolute", "remove"),
+    },
     has_store=False,
     help={
         "folder": "DIR: default: here",
@@ -60,9 +64,7 @@ def init(
     """Create a workspace; set coding agents up, and undo it."""
     if repoint and not store:
         raise UsageError("--repoint goes with --store")
-    if store and (check or remove or is_preview):
-        raise UsageError("--store makes a workspace; --check, --remove and --print make none")
-    if absolute and (remove or not hosts):
+    if absolute and not hosts:
         raise UsageError("--absolute is about the hosts that --host names")
     if hosts or check or remove or is_preview:
         made = {"store": store, "repoint": repoint}

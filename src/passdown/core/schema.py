@@ -828,8 +828,8 @@ def check_json(
     if read is not None and len(kinds) == 1:
         value = read(value, kinds[0])
     if kinds and not any(_is_json_type(value, kind) for kind in kinds):
-        message = f"{json_word(value)} given"
-        problems.append(Problem(path, "wrong_type", message, json_expected(schema)))
+        code = "not_an_integer" if set(kinds) - {"null"} == {"integer"} else "wrong_type"
+        problems.append(Problem(path, code, f"{json_word(value)} given", json_expected(schema)))
     elif isinstance(value, list):
         return _check_json_list(cast("list[Any]", value), schema, path, problems, read)
     elif isinstance(value, dict):

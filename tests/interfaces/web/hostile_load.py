@@ -48,7 +48,7 @@ def serving(folder: Path) -> Generator[int]:
                 line = process.stdout.readline()
                 assert line
                 said += line
-            match = re.search(r":(\d+)/api", said)
+            match = re.search(r"http://[^:]+:(\d+)", said)
             assert match
             yield int(match[1])
         finally:
