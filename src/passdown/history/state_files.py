@@ -105,16 +105,22 @@ class StateFiles:
         temporary = self._private(_TEMPORARY)
         self._note_store()
         with named_lock(self._private(_LOCKS), task), store.reading() as reader:
+            shown = _shown(self.path(task)) or Mirrored("", 0, "")
+            # Usually the file is one version behind.
+            through = self._archived_through(shown.version + 1)
             reader.ahead(
                 lambda asked: asked.task(task),
+                lambda asked: asked.record(stream_of(task), shown.version),
+                lambda asked: asked.open_items(task),
+                lambda asked: asked.items_since(task, through),
                 lambda asked: asked.superseders(task),
                 lambda asked: asked.open_links_to(task),
             )
             row = reader.task(task)
             if row is None:
                 return []
-            if shown := self.evidence(reader, task, Head(stream_of(task), row.version, row.digest)):
-                found = ledger_behind(reader, {task: shown}).problems
+            if lost := self.evidence(reader, task, Head(stream_of(task), row.version, row.digest)):
+                found = ledger_behind(reader, {task: lost}).problems
                 return [problem._replace(level="warning") for problem in found]
             sweep_temporary(temporary)
             problems = self._keep_edit(task)
@@ -213,13 +219,13 @@ class StateFiles:
         fix = "record what it says with passdown handoff, decide or note"
         return [Problem("state_file", "edited_state_file", message, "", fix, "warning")]
 
-    def _archived_through(self, row: TaskRow) -> int:
+    def _archived_through(self, version: int) -> int:
         """The last version that has moved to the archive: whole blocks, the newest two stay."""
-        return max((row.version - 1) // self._kept - 1, 0) * self._kept
+        return max((version - 1) // self._kept - 1, 0) * self._kept
 
     def _blocks(self, row: TaskRow) -> list[int]:
         """The first version of every archive file that a task should have."""
-        return list(range(1, self._archived_through(row), self._kept))
+        return list(range(1, self._archived_through(row.version), self._kept))
 
     def _block_path(self, task: str, first: int) -> str:
         name = f"{first:08d}-{first + self._kept - 1:08d}.json"
@@ -240,11 +246,7 @@ class StateFiles:
 
     def _text(self, reader: Reader, row: TaskRow) -> str:
         """The whole file from the store alone."""
-        through = self._archived_through(row)
-        reader.ahead(
-            lambda asked: asked.open_items(row.task),
-            lambda asked: asked.items_since(row.task, through),
-        )
+        through = self._archived_through(row.version)
         rows = [item for item in reader.open_items(row.task) if item.position <= through]
         rows += reader.items_since(row.task, through)
         found = list(with_documents(reader, row.task, rows))
@@ -257,7 +259,7 @@ class StateFiles:
         self, reader: Reader, row: TaskRow, shown: list[tuple[ItemRow, JsonObject]], total: int
     ) -> str:
         """The file with these of a task's `total` items."""
-        through = self._archived_through(row)
+        through = self._archived_through(row.version)
         head = (row.task, row.version, row.digest)
         items = [(item.letter, document) for item, document in shown]
         document = state_document(head, row.details, row.header, items)

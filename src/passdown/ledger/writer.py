@@ -214,7 +214,8 @@ class StreamEntry(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What was written: the record, its new items, what a handoff answers, the tasks it changed.
+    """What was written: the record, its new items, what a handoff answers, the tasks it changed,
+    the status of its task from then on.
 
     `is_replay` when the key had been written before; then nothing was.
     """
@@ -226,6 +227,7 @@ class Written(NamedTuple):
     is_replay: bool = False
     redacted: tuple[str, ...] = ()
     touched: tuple[str, ...] = ()
+    status: str = ""
 
 
 def system_clock() -> datetime:
@@ -282,7 +284,8 @@ class Ledger:
             answer = apply_changes(writer, record, before, step)
             index_record(writer, record, entry.body, step, texts)
             touched = (entry.task, *touched_tasks(writer, step))
-        return Written(record, entry.body, step.added, answer, False, redacted, touched)
+        status = step.header["base_status"]
+        return Written(record, entry.body, step.added, answer, False, redacted, touched, status)
 
     def deliver(
         self,

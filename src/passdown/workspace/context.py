@@ -9,7 +9,6 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from passdown.core.kinds import task_of
 from passdown.core.settings import DEFAULTS, Settings, checked_settings, parse_settings
 from passdown.core.types import NEWEST
 from passdown.errors import Damaged, InvalidInput, PassdownError, Problem, StoreUnavailable
@@ -249,11 +248,8 @@ class Context:
 
     def _knowledge_at_completion(self, written: Written) -> list[Problem]:
         """Write the knowledge file when a record completes a task."""
-        if not {"completed"} & {written.body.get(name) for name in ("outcome", "phase", "status")}:
-            return []
-        with self.store.reading() as reader:
-            row = reader.task(task_of(written.record.stream) or "")
-        if row is None or row.status != "completed":
+        said = {written.body.get(name) for name in ("outcome", "phase", "status")}
+        if written.status != "completed" or "completed" not in said:
             return []
         from passdown.knowledge.sync import sync_after_completion
 

@@ -83,6 +83,7 @@ class Pipeline:
         self._bytes = 0
         self._awaited: deque[PendingResult | None] = deque()
         self._is_open = False
+        self._is_requested = True
         self._error: psycopg.Error | None = None
 
     @property
@@ -164,7 +165,9 @@ class Pipeline:
         return self._transformer.load_rows(0, result.ntuples, tuple)
 
     def _wait_for(self, answer: PendingResult) -> None:
-        self._pgconn.send_flush_request()
+        if not self._is_requested:  # else what is awaited comes without being asked for again
+            self._pgconn.send_flush_request()
+            self._is_requested = True
         self._connection.wait(self._taken_in(answer))
         self._bytes = 0
 
@@ -176,6 +179,7 @@ class Pipeline:
     def _expected(self, key: Key | None = None) -> PendingResult:
         answer = PendingResult(self, key)
         self._awaited.append(answer)
+        self._is_requested = False
         return answer
 
     def _sync(self) -> None:
