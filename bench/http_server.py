@@ -110,7 +110,7 @@ def _server(folder: Path) -> tuple[subprocess.Popen[str], int]:
         if not line:
             raise RuntimeError("the server did not start")
         said += line
-    match = re.search(r":(\d+)/api", said)
+    match = re.search(r"http://[^\s/]+:(\d+)", said)
     assert match
     return process, int(match[1])
 
