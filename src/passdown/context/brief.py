@@ -110,6 +110,8 @@ class _Draft:
         """What some of the first steps show, each item at its longest, as the steps come."""
         lengths = dict(steps)
         lengths.pop("", None)
+        unread = [step for step in lengths.items() if step not in self._parts]
+        self.facts.read_ahead([self.items[address].row for address, _ in unread])
         return [self._part(step) for step in lengths.items()]
 
     def _part(self, step: Step) -> BriefPart:

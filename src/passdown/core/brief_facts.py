@@ -44,8 +44,9 @@ class BriefFacts(NamedTuple):
     the others page by page, so that a large budget finds them too. `totals` has the number of all
     that hold, by kind letter, and `elsewhere` the same for what concerns all work. `labelled` are
     the addresses of those that are filed under something the receiver is about to do. `seal`
-    changes with everything that may be shown. `content` reads an item's record, `stale` names the
-    files that an item cites and that aren't what they were.
+    changes with everything that may be shown. `content` reads an item's record, `read_ahead`
+    says of which items it will be asked next; `stale` names the files that an item cites and that
+    aren't what they were.
     """
 
     row: TaskRow
@@ -60,3 +61,4 @@ class BriefFacts(NamedTuple):
     seal: str
     content: Callable[[ItemRow], ItemContent]
     stale: Callable[[ItemRow, ItemContent], tuple[str, ...]]
+    read_ahead: Callable[[Sequence[ItemRow]], None] = lambda _: None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from passdown.core.brief_facts import ANSWERED, BriefFacts, shown_letter
 from passdown.core.documents import item_document
 from passdown.core.items import sizes_of
-from passdown.core.kinds import LIVE, WORKSPACE_TASK, parse_address, stream_of
+from passdown.core.kinds import LIVE, WORKSPACE_TASK, origins_of, parse_address, stream_of
 from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
 from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
@@ -61,6 +61,9 @@ def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemR
         methodcaller("task", WORKSPACE_TASK),
         methodcaller("needs", task),
         methodcaller("open_links_to", task),
+        methodcaller("entries_of_kind", "gotcha", limit=LATEST_GOTCHAS),
+        methodcaller("head", origins_of(task)),
+        *(methodcaller("items_before", task, kind, NEWEST, FIRST[kind]) for kind in FIRST),
     )
     row = reader.task(task)
     if row is None:
@@ -125,6 +128,7 @@ def facts_of(
         seal="".join([*sealed, *(item.address for item in gotchas)]),
         content=read.content,
         stale=CitedFiles(reader, project, read).of,
+        read_ahead=read.ahead,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.brief_facts import ANSWERED, ItemContent, shown_letter
@@ -12,6 +13,8 @@ from passdown.history.state import item_documents
 from passdown.ledger.channel import REMOTE_FILES_FIELD
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow
     from passdown.core.types import JsonObject
@@ -25,6 +28,12 @@ class ItemTexts:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._known: dict[tuple[str, int], tuple[Record | None, dict[str, Any]]] = {}
+
+    def ahead(self, items: Sequence[ItemRow]) -> None:
+        """Ask for the records of items whose content is asked for next."""
+        keys = dict.fromkeys((item.task, item.position) for item in items)
+        wanted = [(stream_of(task), at) for task, at in keys if (task, at) not in self._known]
+        self._reader.ahead(*(methodcaller("record", *place) for place in wanted))
 
     def content(self, item: ItemRow) -> ItemContent:
         """What an item's record says of it."""
