@@ -82,7 +82,7 @@ class Budget(NamedTuple):
     ) -> tuple[list[Piece], list[Piece]]:
         """As much of the beginning of a sequence as fits, and what was looked at behind it.
 
-        A few pieces are tried, then twice as many each time, then halves between what fits and
+        A few pieces are tried, then half as many more each time, then halves between what fits and
         what doesn't. Which beginnings are tried is the same for every limit up to the first that
         it decides otherwise on, and then the larger one goes on with more: it never gives less.
         """
@@ -91,7 +91,7 @@ class Budget(NamedTuple):
         fitting = 0
         while len(seen) > fitting and self.fits(render(seen)):
             fitting = len(seen)
-            seen += islice(unseen, fitting)
+            seen += islice(unseen, fitting // 2)
         too_many = len(seen)
         while fitting + 1 < too_many:
             middle = (fitting + too_many) // 2
