@@ -32,8 +32,9 @@ RUN = "R-1"
 SECONDS = 0.03
 KILLS = 3
 PATIENCE_S = 200
-# What differs from one run to the next: when things happened, and what is made of that.
-VARYING = ("at", "digest")
+# What differs from one run to the next, killed or not: when things happened, how long they took,
+# and what is made of that.
+VARYING = ("at", "digest", "duration_ms")
 # A turn may begin more than once, and whether a gate is waited for is a matter of moments.
 ONCE = ("started", "legs", "leg_ended", "ended")
 

@@ -308,12 +308,19 @@ def _normalised(path: str, form: Literal["NFC", "NFD"] = "NFC") -> str:
     return unicodedata.normalize(form, path)
 
 
-def _changed_paths(git: Git) -> set[str]:
-    """The paths that differ from the last commit, relative to the project, without Passdown's."""
+def _changed_paths(git: Git, renames: str = "--no-renames") -> set[str]:
+    """The paths that differ from the last commit, relative to the project, without Passdown's.
+
+    With `--renames` a renamed file is listed by its new name alone, otherwise by both.
+    """
     prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
-    answer = git.answer(*git.without_filters(), *_STATUS, "--no-renames", "--", ".")
-    entries = (entry[3:] for entry in answer.split("\0") if len(entry) > 3)
-    paths = {_normalised(path.removeprefix(prefix)) for path in entries}
+    answer = git.answer(*git.without_filters(), *_STATUS, renames, "--", ".")
+    paths: set[str] = set()
+    entries = iter(_fields(answer))
+    for entry in entries:
+        if "R" in entry[:2] or "C" in entry[:2]:
+            next(entries, "")  # the name that it had
+        paths.add(_normalised(entry[3:].removeprefix(prefix)))
     return {path for path in paths if path.split("/")[0] != OWN_FOLDER}
 
 
@@ -465,12 +472,13 @@ def _touched(root: str, changed: ChangedFile, since: float) -> bool:
 
 
 def uncommitted_paths(root: str) -> list[str]:
-    """Paths, relative to `root`, of files changed, added or removed since the last commit.
+    """Paths, relative to `root`, of files changed, added or removed since the last commit; of a
+    renamed file the new one.
 
     Raises InvalidInput where git can't say.
     """
     try:
-        return sorted(_changed_paths(Git(root, _STATUS_TIMEOUT_S)))
+        return sorted(_changed_paths(Git(root, _STATUS_TIMEOUT_S), "--renames"))
     except GitError as error:
         fix = "name the files with --changed"
         problem = Problem("changed_git", "no_git", error.message[:200], "a git repository", fix)

@@ -151,7 +151,7 @@ def _temporary(target: str, data: bytes, *, is_synced: bool = True) -> Generator
             os.close(descriptor)
         yield temporary
     finally:
-        if os.path.lexists(temporary):
+        with suppress(FileNotFoundError):  # asking first could fail, and would leave it there
             os.unlink(temporary)
 
 

@@ -102,8 +102,13 @@ def brief_for(
                 project=context.project,
                 state_file=context.state_location(task),
             )
-            options = {"focus": focus, "format": format, "with_rest": with_rest}
-            found = make_brief(facts, agent, budget, counter=by, **options)
+            found = make_brief(
+                *(facts, agent, budget),
+                counter=by,
+                focus=focus,
+                format=format,
+                with_rest=with_rest,
+            )
         found = _with_origin(context, reader, found)
     if is_served() and any(item.stale for item in found.shown):
         message = "what is marked as changed has changed in the server's checkout since"

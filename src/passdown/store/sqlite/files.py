@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import apsw
@@ -103,7 +103,7 @@ def new_file(target: str) -> Generator[str]:
 
 def _remove_leftovers(temporary: str) -> None:
     for ending in ("", "-journal", "-wal", "-shm"):
-        if os.path.exists(temporary + ending):
+        with suppress(FileNotFoundError):  # asking first could fail, and would leave it there
             os.unlink(temporary + ending)
 
 
