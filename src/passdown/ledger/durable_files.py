@@ -151,8 +151,18 @@ def _temporary(target: str, data: bytes, *, is_synced: bool = True) -> Generator
             os.close(descriptor)
         yield temporary
     finally:
-        with suppress(FileNotFoundError):  # asking first could fail, and would leave it there
-            os.unlink(temporary)
+        _remove(temporary)
+
+
+def _remove(path: str) -> None:
+    """Remove a file that may be gone already; a single refusal of the system doesn't leave it."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 @contextmanager
