@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from tests.postgres import (
     IN_CI,
     each_store,
+    in_own_folder,
     keep_in,
     postgres,
     postgres_database,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IN_CI",
     "each_store",
+    "in_own_folder",
     "keep_in",
     "postgres",
     "postgres_database",

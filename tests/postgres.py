@@ -122,6 +122,14 @@ def postgres_store(postgres_database: str) -> str:
     return new_workspace(postgres_database)
 
 
+@pytest.fixture
+def in_own_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store on a server has its state files in the current folder: not in the repository."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("current"))
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def keep_in(request: pytest.FixtureRequest) -> KeepIn:
     """Called with a project's folder, has its records kept in each kind of store in turn."""

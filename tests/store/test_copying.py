@@ -19,15 +19,9 @@ from tests.store.test_both_stores import content, tell, vectors
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("in_own_folder")
+
 SETTINGS = Settings(durability="normal", embedder="none", artifacts_on_disk=False)
-
-
-@pytest.fixture(autouse=True)
-def _in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store on a server has its state files in the current folder."""
-    folder = tmp_path / "current"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
 
 
 class _Stop(Exception):

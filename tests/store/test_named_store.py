@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.postgres import KeepIn
 
+pytestmark = pytest.mark.usefixtures("in_own_folder")
+
 
 def test_init_names_the_database_and_every_verb_finds_it(
     tmp_path: Path,

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from passdown.store.protocol import Store
 
+pytestmark = pytest.mark.usefixtures("in_own_folder")
+
 
 def sql(url: str, statement: str) -> None:
     """Run a statement by hand in a workspace's schema."""

@@ -233,6 +233,7 @@ def token_path(server: Running) -> Path:
 
 
 @pytest.mark.promise("W-6")
+@pytest.mark.usefixtures("in_own_folder")
 @pytest.mark.parametrize("kind", ["file", "own_folder", "postgres"])
 def test_each_store_has_a_token_file_of_its_own(
     project: Path, kind: str, request: pytest.FixtureRequest
