@@ -15,11 +15,13 @@ from passdown.errors import Damaged, InvalidInput, PassdownError, Problem, Store
 from passdown.store import SQLITE_PREFIX, open_store, url_without_password
 
 if TYPE_CHECKING:
+    from passdown.core.record import Head
     from passdown.history.profiles import Profiles
     from passdown.history.state_files import StateFiles
     from passdown.ledger.project_files import Project
     from passdown.ledger.writer import Clock, Ledger, Written
     from passdown.store.protocol import Store
+    from passdown.store.statements import Reader
     from passdown.workspace import Workspace
     from passdown.workspace.files import CallerFiles
     from passdown.workspace.location import Location
@@ -98,7 +100,11 @@ class Context:
         """The only writer."""
         from passdown.ledger.writer import Ledger
 
-        return Ledger(self.store, self.clock, self.state_files.refuse_if_ahead)
+        return Ledger(self.store, self.clock, self._refuse_if_ahead)
+
+    def _refuse_if_ahead(self, reader: Reader, task: str, head: Head | None) -> None:
+        # Recording a delivery, which hooks do all day, needs no state files.
+        self.state_files.refuse_if_ahead(reader, task, head)
 
     @cached_property
     def project(self) -> Project:
