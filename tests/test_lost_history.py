@@ -96,6 +96,30 @@ def test_an_older_copy_is_found_out_and_its_task_is_not_written_to(
 
 
 @pytest.mark.promise("P-17")
+def test_verify_finds_what_state_files_show_and_the_ledger_lacks(
+    project: Path, tmp_path: Path
+) -> None:
+    """The chain of an older copy is whole; the task that it never had counts too."""
+    put_back(project, tmp_path / "old.db")
+    with opened(project) as ws:
+        found = ws.verify()
+    assert not found.ok
+    assert {(each.path, each.code) for each in found.findings} == {
+        ("T-1", "ledger_behind"),
+        ("T-2", "ledger_behind"),
+    }
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_the_place_of_a_state_file_holds_nobody_up(project: Path) -> None:
+    state(project).unlink()
+    os.mkfifo(state(project))
+    with opened(project) as ws:
+        done = ws.decide(task="T-1", agent="coder", summary="x", rationale="y")
+        assert ws.task("T-1").version == done.version
+
+
+@pytest.mark.promise("P-17")
 def test_the_evidence_stays_when_the_file_goes(project: Path, tmp_path: Path) -> None:
     """Once it was found, removing the state file is no way around the refusal."""
     put_back(project, tmp_path / "old.db")
@@ -127,7 +151,7 @@ def test_a_person_decides_and_that_is_recorded(
         assert (record.author, record.kind) == ("ana", "ledger_accepted")
         assert record.document()["reason"] == "the disk failed"
         assert record.document()["lost_version"] == 2
-        assert ws.verify().ok
+        assert [finding.path for finding in ws.verify().findings] == ["T-2"]
         with pytest.raises(Damaged):
             ws.create_task("T-2", title="t", agent="a")
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from passdown.core.handoff import HandoffContext
 from passdown.core.integrity import check_integrity, compare_states, state_checksum
 from passdown.errors import IntegrityViolation
 
@@ -55,6 +56,14 @@ def test_key_order_makes_no_difference(state: dict[str, object]) -> None:
 
 
 @pytest.mark.promise("S0-22")
+def test_a_context_has_a_checksum_of_its_own() -> None:
+    """By value: another one that says the same has the same."""
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    contexts = [HandoffContext(source="a", target=to, at=at) for to in ("b", "b", "c")]
+    first, same, other = map(state_checksum, contexts)
+    assert first == same != other
+
+
 def test_another_process_gets_the_same_checksum() -> None:
     """Neither the process nor its hash seed plays a part, sets included."""
     source = Path(__file__).parents[2] / "src"

@@ -57,6 +57,21 @@ def test_a_brief_holds_what_the_dependencies_pass_on(ws: Workspace, format: str)
 
 
 @pytest.mark.promise("S3-27")
+def test_warnings_of_a_dependency_are_passed_on(ws: Workspace) -> None:
+    ws.warn("T-1", agent="planner", text="Never log tokens")
+    found = ws.brief("T-2", agent="coder", budget=2_000)
+    assert "Never log tokens" in found.text
+    assert "T-1#w1" in {item.address for item in found.shown}
+    small = ws.brief("T-2", agent="coder", budget=90, record=False)
+    assert "T-1#w1" in {*(item.address for item in small.shown), *left_out(ws, "T-2", 90)}
+
+
+def left_out(ws: Workspace, task: str, budget: int) -> list[str]:
+    """The addresses of what a brief of this size leaves out."""
+    return list(ws.context.left_out(task, agent="coder", budget=budget))
+
+
+@pytest.mark.promise("S3-27")
 def test_a_switch_holds_it_too_and_a_small_budget_counts_it(ws: Workspace) -> None:
     switched = ws.switch("T-2", to_agent="coder", budget=1_500)
     assert "One clock for all" in switched.text

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, cast
 
+from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.text import child_path
 from passdown.errors import IntegrityViolation
 
@@ -32,14 +33,21 @@ class IntegrityReport(NamedTuple):
         return tuple(sorted({*self.changed, *self.missing, *self.added}))
 
 
-def state_checksum(state: Mapping[str, object], *, exclude: Collection[str] | None = None) -> str:
-    """The SHA-256 of `state` by value, in 64 hex digits.
+def state_checksum(
+    state: Mapping[str, object] | HandoffContext | Decision,
+    *,
+    exclude: Collection[str] | None = None,
+) -> str:
+    """The SHA-256 of a state, a handoff's context or a decision, by value, in 64 hex digits.
 
     Top-level keys in `exclude` don't count; without it, `handoff_context` doesn't, and an empty
     collection excludes nothing. Raises TypeError naming the path of a value it can't read, and
     ValueError for a state that is nested too deeply or contains itself.
     """
-    kept = _kept(state, CHECKSUM_EXCLUDE if exclude is None else exclude)
+    if isinstance(state, Mapping):
+        kept = _kept(state, CHECKSUM_EXCLUDE if exclude is None else exclude)
+    else:
+        kept = state
     return hashlib.sha256(_encode(kept, "", 0)).hexdigest()
 
 

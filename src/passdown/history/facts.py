@@ -49,7 +49,7 @@ NAMED_NEEDS = 5
 PAGE = 100
 _OPEN = ("b", "k", "n", "q", "r")
 _ELSEWHERE = "dgpw"
-_PASSED_ON = "gp"
+_PASSED_ON = "gpw"
 
 
 def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemRow]]:

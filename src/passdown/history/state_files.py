@@ -35,6 +35,7 @@ from passdown.ledger.durable_files import (
     named_lock,
     private_folder,
     read_bytes,
+    read_start,
     read_text,
     replace_file,
     sweep_temporary,
@@ -166,14 +167,10 @@ class StateFiles:
             self._keep_evidence(task)
             raise ledger_behind(reader, {task: shown})
 
-    def unknown_tasks(self, reader: Reader) -> dict[str, Mirrored]:
-        """Tasks of which only a whole state file is left, and nothing in the ledger."""
-        found: dict[str, Mirrored] = {}
-        for task in self._tasks():
-            if reader.head(stream_of(task)) is None:
-                shown = self.evidence(reader, task)
-                found |= {task: shown} if shown else {}
-        return found
+    def lost_tasks(self, reader: Reader) -> dict[str, Mirrored]:
+        """What whole files show of tasks and the ledger doesn't have, by task."""
+        found = ((task, self.evidence(reader, task)) for task in self._tasks())
+        return {task: shown for task, shown in found if shown}
 
     def accept_ledger(self, task: str) -> list[str]:
         """Put aside what is ahead of the ledger, for good; gives the names it has from now on."""
@@ -310,8 +307,7 @@ class StateFiles:
 def _shown(path: str) -> Mirrored | None:
     """The version and digest that a file shows, from its beginning; None where it shows none."""
     try:
-        with open(path, "rb") as file:
-            found = _HEAD.search(file.read(_HEAD_BYTES))
+        found = _HEAD.search(read_start(path, _HEAD_BYTES))
     except OSError:
         return None
     return Mirrored(path, int(found[1]), found[2].decode()) if found else None

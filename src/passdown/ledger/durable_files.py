@@ -191,6 +191,22 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def _open_regular(path: str) -> int:
+    """Open a file for reading; a pipe that nobody writes to would keep us here for ever."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return descriptor
+
+
+def read_start(path: str, count: int) -> bytes:
+    """The first bytes of a regular file; raises OSError."""
+    with open(_open_regular(path), "rb") as file:
+        return file.read(count)
+
+
 def read_bytes(path: str, *, limit: int = LARGEST_FILE) -> bytes | None:
     """The content of a file, or None where there is none.
 
@@ -199,15 +215,11 @@ def read_bytes(path: str, *, limit: int = LARGEST_FILE) -> bytes | None:
     """
     with _typed(path):
         try:
-            # A pipe that nobody writes to would else keep us here for ever.
-            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-            descriptor = os.open(path, flags)
+            descriptor = _open_regular(path)
         except FileNotFoundError:
             return None
         with open(descriptor, "rb") as file:
             found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError(errno.EINVAL, "it is not a regular file", path)
             # It may grow while it is read, so its size alone proves nothing.
             data = b"" if found.st_size > limit else file.read(limit + 1)
             if max(found.st_size, len(data)) > limit:

@@ -66,7 +66,7 @@ class Context:
         # The ledger is looked at after the files: another process may be writing its first record,
         # and then the file of it, at this moment.
         with self.store.reading() as reader:
-            lost = self.state_files.unknown_tasks(reader)
+            lost = self.state_files.lost_tasks(reader)
             return ledger_behind(reader, lost) if lost else None
 
     @property

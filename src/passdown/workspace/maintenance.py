@@ -74,7 +74,7 @@ def verify_workspace(
 
     Args:
         against: Heads that were saved elsewhere.
-        chain_only: Only check the hash chains, not the derived rows.
+        chain_only: Only check the hash chains, not the derived rows and the state files.
         progress: Called with how many records are done, and of how many.
     """
     saved: dict[str, tuple[int, str]] | None = None
@@ -85,7 +85,13 @@ def verify_workspace(
         except (ArithmeticError, LookupError, ValueError, *_ODD) as error:
             problem = Problem("against", "invalid_heads", f"can't be read ({error})", "saved heads")
             raise InvalidInput("nothing was verified", [problem]) from error
-    return verify(context.store, against=saved, chain_only=chain_only, progress=progress)
+    found = verify(context.store, against=saved, chain_only=chain_only, progress=progress)
+    if chain_only:
+        return found
+    with context.store.reading() as reader:
+        lost = context.state_files.lost_tasks(reader)
+        behind = ledger_behind(reader, lost).problems if lost else ()
+    return found._replace(findings=(*found.findings, *behind))
 
 
 def heads(context: Context) -> SavedHeads:
@@ -290,8 +296,7 @@ def _check_state_files(context: Context, findings: list[Problem]) -> dict[str, i
     with context.store.reading() as reader:
         rows = reader.tasks(limit=2**62)
         states = {row.task: state_files.check(reader, row) for row in rows}
-        lost = state_files.unknown_tasks(reader)
-        lost |= {task: e for task in states if (e := state_files.evidence(reader, task))}
+        lost = state_files.lost_tasks(reader)
         findings += ledger_behind(reader, lost).problems
     for state in (*states.values(), *("ahead" for task in lost if task not in states)):
         counts[state] += 1
@@ -325,9 +330,8 @@ def recover(
     )
     state_files = context.state_files
     with context.store.reading() as reader:
-        known = [task] if task else [row.task for row in reader.tasks(limit=2**62)]
-        lost = {name: shown for name in known if (shown := state_files.evidence(reader, name))}
-        lost |= {} if task else state_files.unknown_tasks(reader)
+        lost = state_files.lost_tasks(reader)
+        lost = {name: shown for name, shown in lost.items() if task in (None, name)}
         heads = {name: reader.head(stream_of(name)) for name in lost}
     if not lost:
         raise NotFound(
