@@ -218,8 +218,10 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _plain(value: object) -> str:
-    """A value on one line; nearly all are texts, which need no encoder around the function."""
-    return _quoted(value) if type(value) is str else _encode(value)
+    """A value on one line; nearly all are texts and integers, which need no encoder."""
+    if type(value) is str:
+        return _quoted(value)
+    return str(value) if type(value) is int else _encode(value)
 
 
 def indented_json(value: object, margin: str = "") -> str:
@@ -232,7 +234,7 @@ def indented_json(value: object, margin: str = "") -> str:
         inner = margin + "  "
         pairs = cast("dict[str, object]", value).items()
         parts = [
-            f"{inner}{_plain(key)}: "
+            f"{inner}{_quoted(key)}: "
             + (_quoted(part) if type(part) is str else indented_json(part, inner))
             for key, part in pairs
         ]
