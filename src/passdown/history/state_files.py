@@ -151,14 +151,17 @@ class StateFiles:
 
     def evidence(self, reader: Reader, task: str, head: Head | None = None) -> Mirrored | None:
         """What a whole file shows of a task that the ledger doesn't have, if one does."""
-        # A folder without the note is of an earlier release: usually that of one ledger.
-        if (read_text(os.path.join(self.folder, _STORE)) or _USUAL_STORE) != self._store:
-            return None
         for path in (self.path(task), self._kept_evidence(task)):
             shown = _shown(path)
-            if shown and not _is_known(reader, task, shown, head) and is_whole(path):
+            if shown and not _is_known(reader, task, shown, head) and self._is_evidence(path):
                 return shown
         return None
+
+    def _is_evidence(self, path: str) -> bool:
+        """Whether a file is as it was written, and of this store alone."""
+        # A folder without the note is of an earlier release: usually that of one ledger.
+        store = read_text(os.path.join(self.folder, _STORE)) or _USUAL_STORE
+        return store == self._store and is_whole(path)
 
     def refuse_if_ahead(self, reader: Reader, task: str, head: Head | None) -> None:
         """Raise Damaged if a state file shows what the ledger doesn't have; it is kept aside."""

@@ -105,6 +105,7 @@ def apply_changes(
         details=step.details or before.details,
     )
     writer.put_task(row, with_details=step.details is not None)
+    answer = _answer_from(step) if record.kind == "handoff" else {}
     writer.add_items(step.added)
     writer.add_labels(step.labels)
     writer.mark_items(task, step.changed)
@@ -118,7 +119,24 @@ def apply_changes(
     if step.inbox is not None:
         agent, held = step.inbox
         writer.set_inbox(task, agent, header["handoff_version"], held=held)
-    return _keep_answer(writer, task, step.added[0]) if record.kind == "handoff" else {}
+    return _keep_answer(writer, task, step.added[0]) if answer is None else answer
+
+
+def _answer_from(step: Changes) -> dict[str, Any] | None:
+    """Complete what the row of a handoff keeps for a repeat, if the newest two decisions are its
+    own; None where older ones are needed.
+    """
+    closed = {(change.letter, change.ordinal) for change in step.changed}
+    own = [
+        row
+        for row in step.added
+        if row.letter == "d" and row.status in LIVE and ("d", row.ordinal) not in closed
+    ]
+    if len(own) < 2:
+        return None
+    answer = {**json.loads(step.added[0].note), "decisions": _short(own[-2:])}
+    step.added[0] = step.added[0]._replace(note=answer_note(answer))
+    return answer
 
 
 def _keep_answer(writer: Writer, task: str, row: ItemRow) -> dict[str, Any]:
@@ -145,7 +163,11 @@ def recent_decisions(reader: Reader, task: str) -> list[dict[str, Any]]:
         live = [row for row in newest if row.address not in replaced and row.status in LIVE]
         if len(live) >= 2 or len(newest) < limit:
             break
-    return [{"summary": row.title, "status": row.status} for row in live[:2][::-1]]
+    return _short(live[:2][::-1])
+
+
+def _short(decisions: list[ItemRow]) -> list[dict[str, Any]]:
+    return [{"summary": row.title, "status": row.status} for row in decisions]
 
 
 def index_record(
