@@ -6,9 +6,10 @@ A workflow's name and arguments are what is queued; they stay the same from rele
 from __future__ import annotations
 
 import logging
+import sys
 from contextlib import ExitStack, contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TextIO, cast
 
 from passdown.errors import InvalidInput, Problem
 from passdown.relay.engine.database import (
@@ -156,6 +157,10 @@ class RelayEngine:
             "run_migrations": False,
             "notification_listener_polling_interval_sec": 0.1,
         }
+        for handler in logging.getLogger("dbos").handlers:
+            if type(handler) is logging.StreamHandler:
+                # It has the standard error of when dbos was imported, which may be closed by now.
+                cast("logging.StreamHandler[TextIO]", handler).stream = sys.stderr
         DBOS(config=config)
         DBOS.listen_queues([self.lanes.full_name(name) for name in lanes])
         DBOS.launch()
