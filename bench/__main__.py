@@ -88,8 +88,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _measured(name: str, run: Run) -> Measured:
+    """One measurement. In a short run, one that misses a target counts only if it does so twice:
+    few rounds on a machine that others use say little.
+    """
     started = time.perf_counter()
     found = MEASUREMENTS[name](run)
+    if run.quick and report.missed([found], quick=True):
+        run.say(f"{name}: missed; once more")
+        with tempfile.TemporaryDirectory(prefix="again-", dir=run.folder) as folder:
+            again = Run(Path(folder), quick=True)
+            try:
+                found = MEASUREMENTS[name](again)
+            finally:
+                again.close()
     run.say(f"{name}: {time.perf_counter() - started:.1f} s in all")
     return found
 
