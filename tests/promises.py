@@ -335,8 +335,8 @@ RELAY = {
     "ends no turn and answers a bad entry with all its problems.",
     "S4-27": "An entry of knowledge is in the ledger and in its agent's buffer before the tool "
     "answers.",
-    "S4-28": "When a run or a task is completed, everything that waits comes to the knowledge file "
-    "in one batch, once; a kill before that loses nothing.",
+    "S4-28": "When a run, a specification or a task is completed, everything that waits comes to "
+    "the knowledge file in one batch, once; a kill before that loses nothing.",
     "S4-32": "Contexts can be shared by all peers, parted for chosen pairs, or parted for all.",
     "S4-33": "Conversations add records and change neither schema nor tasks.",
     "S4-34": "A scripted reviewer doesn't contradict its first answer.",

@@ -242,14 +242,6 @@ def test_an_agent_gets_its_tools_from_the_registry(tmp_path: Path) -> None:
     assert tools_text(()) == ""
 
 
-@pytest.mark.promise("S2-31")
-def test_a_kind_of_task_has_its_executor(tmp_path: Path) -> None:
-    registry = written(tmp_path, REGISTRY)
-    found = {kind: registry.executor_for(kind) for kind in ("review", "build", "write", "unbound")}
-    assert found == {"review": "qa", "build": "dev", "write": "dev", "unbound": ""}
-    assert registry.executor_for("unheard of") == ""
-
-
 @pytest.mark.promise("S2-23")
 def test_a_profile_comes_with_its_tools(folder: Path) -> None:
     put(folder, "qa", "Q")

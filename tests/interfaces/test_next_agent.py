@@ -13,6 +13,7 @@ import passdown
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput
 from passdown.store.sqlite.schema import rows
+from tests.serving import served
 
 if TYPE_CHECKING:
     from passdown import Workspace
@@ -214,16 +215,30 @@ def test_a_prompt_does_not_wait_for_a_locked_store(ws: Workspace) -> None:
 
 
 @pytest.mark.promise("S2-23", "S2-31")
-def test_the_agent_for_a_kind_of_task_can_be_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "tools.yaml").write_text("task_bindings: {review: qa}\n", "utf-8")
+def test_a_kind_of_task_has_its_executor_and_that_gets_persona_and_task(tmp_path: Path) -> None:
+    """Here and through a server: chosen by kind, called with persona and task, both unchanged."""
+    bindings = "{review: qa, build: {executor: dev}, write: {agent: dev}, unbound: {}}"
+    (tmp_path / "tools.yaml").write_text(f"task_bindings: {bindings}\n", "utf-8")
+    (tmp_path / "agents").mkdir()
+    persona, task = "You are qa.  \r\n{task} ", " Review {persona}\n"
+    (tmp_path / "agents" / "qa.md").write_bytes(persona.encode())
     settings = passdown.Settings(registry="tools.yaml")
-    with passdown.open(str(tmp_path), settings=settings) as ws:
-        assert ws.context.executor("review") == "qa"
-        assert ws.context.executor("deploy") == ""
+    with (
+        passdown.open(str(tmp_path), settings=settings) as ws,
+        served(ws) as server,
+        server.opened("coder", "read") as remote,
+    ):
+        for opened in (ws, remote):
+            kinds = ("review", "build", "write", "unbound", "deploy")
+            found = [opened.context.executor(kind) for kind in kinds]
+            assert found == ["qa", "dev", "dev", "", ""]
+            prompt = opened.context.subagent_prompt(found[0], task)
+            assert (prompt[: len(persona)], prompt[-len(task) :]) == (persona, task)
 
 
 @pytest.mark.promise("S2-27")
-def test_the_template_of_an_artifact_can_be_chosen(tmp_path: Path, cli: Run) -> None:
+def test_the_template_of_an_artifact_can_be_chosen(project: Path, tmp_path: Path, cli: Run) -> None:
+    """The framework's own, or the one of a folder: any, the data folder of the project too."""
     own = tmp_path / "own.yaml"
     cli("artifact", "template", "--output", str(own))
     assert own.read_text("utf-8") == cli("artifact", "template").out
@@ -232,6 +247,11 @@ def test_the_template_of_an_artifact_can_be_chosen(tmp_path: Path, cli: Run) -> 
     folder.mkdir()
     (folder / "switch-artifact.yaml").write_text("# ours\nversion: '1.0'\n", "utf-8")
     assert cli("artifact", "template", "--folder", str(folder)).out.startswith("# ours\n")
+    data = project / ".passdown" / "templates"
+    data.mkdir()
+    (folder / "switch-artifact.yaml").rename(data / "switch-artifact.yaml")
+    assert cli("artifact", "template", "--folder", ".passdown/templates").out.startswith("# ours")
+    assert cli("artifact", "template", "--folder", str(folder), code=1).err
 
 
 @pytest.mark.promise("S1-22")

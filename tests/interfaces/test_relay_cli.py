@@ -67,7 +67,7 @@ def test_a_run_shows_each_event_in_a_line_and_a_table_at_the_end(
     assert shown[2] == "coder    code      implementing  asked"
     assert shown[4] == "completed"
     header = lines.index(next(line for line in lines if line.startswith("#  leg")))
-    for name in ("visit", "outcome", "version", "tries", "seconds", "bytes out"):
+    for name in ("visit", "outcome", "version", "attempts", "seconds", "bytes out"):
         assert name in lines[header]
     assert lines[header + 1].split()[:6] == ["1", "plan", "planner", "1", "completed", "2"]
     assert lines[-1].startswith("R-1 completed after ")

@@ -253,7 +253,7 @@ def test_express_work_is_carried_out_here(repository: Path, cli: Run) -> None:
     rows = cli("express", "list").out.splitlines()[1:]
     assert [row.split()[0] for row in rows] == ["f1", "f2", "k1", "f3"]
     shown = cli("express", "show", "f1").out
-    assert "try 1: completed" in shown
+    assert "attempt 1: completed" in shown
     assert "passdown/express-f1" in shown
 
 
@@ -350,7 +350,7 @@ def test_express_work_of_a_killed_worker_is_finished_by_another_with_one_commit(
     other.send_signal(signal.SIGTERM)
     other.communicate(timeout=240)
     shown = as_json("express", "show", "x1")
-    assert (shown["result"]["commit"], len(shown["tries"])) == (commit, 1)
+    assert (shown["result"]["commit"], len(shown["attempts"])) == (commit, 1)
     assert git(repository, "rev-list", "main..passdown/express-x1").split() == [commit]
     assert agent_rows(as_json) == {"coder": ("WAITING", "")}
 
@@ -384,7 +384,7 @@ def test_express_work_that_keeps_failing_is_tried_again_and_becomes_a_task(
         out, _ = worker.communicate(timeout=240)
     assert "express x1: became the task express-x1: there is no file 'gone.txt' to delete" in out
     shown = as_json("express", "show", "x1")
-    assert [turn["outcome"] for turn in shown["tries"]] == ["error"] * 3
+    assert [turn["outcome"] for turn in shown["attempts"]] == ["error"] * 3
     assert as_json("task", "show", "express-x1")["title"] == "Express work that failed: x"
     assert agent_rows(as_json) == {"coder": ("WAITING", "")}
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from passdown.core.tokens import counter_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -108,6 +110,26 @@ def test_a_change_of_each_scope_asks_for_compaction_once(
     found = as_json("rules", "inject", "--session", "s1", "--used", "10", f"--{scope}", "two", "go")
     assert (found["switched"], found["compaction"]["due"]) == ([scope], True)
     assert found["compaction"]["reasons"] == ["switch"]
+
+
+@pytest.mark.promise("S2-19")
+@pytest.mark.parametrize("scope", ["agent", "workflow", "squad"])
+def test_a_change_of_each_scope_compacts_once(rules: Path, cli: Run, scope: str) -> None:
+    """What was before is kept as one artifact of a few tokens, written with that prompt alone."""
+    cli("task", "new", "T-1", "--title", "Login", "--agent", "dev")
+    cli("decide", "JWT", "--why", "no session", "--task", "T-1", "--agent", "dev")
+    kept: list[int] = []
+    for name in ("dev", "dev", "qa", "qa"):
+        if scope == "agent":
+            cli("switch", "--task", "T-1", "--to", name)
+        else:
+            given = ("--session", "s1", "--agent", "dev", "--task", "T-1", f"--{scope}", name)
+            cli("rules", "inject", *given, "go on")
+        kept.append(len(list((rules.parent / "handoffs").glob("*.yaml"))))
+    assert kept == [0, 0, 1, 1]
+    (artifact,) = (rules.parent / "handoffs").glob("*.yaml")
+    assert "JWT" in artifact.read_text("utf-8")
+    assert counter_of("o200k_base").tokens(artifact.read_text("utf-8")) <= 500
 
 
 @pytest.mark.promise("S2-21")

@@ -233,7 +233,10 @@ def test_a_template_that_fails_does_not_keep_the_old_context(
         caplog.clear()
         conversations.reset("coder-1")
         (system,) = talk.messages()
-        assert system.content == "You are architect. You talk with coder-1 about the task T-1."
+        assert system.content == (
+            "You are architect. You work with coder-1 on T-1. "
+            "Record lasting findings with knowledge_add."
+        )
         assert "{{nonsense}}" in resets(ws, STREAM)[-1]["fault"]
         assert "{{nonsense}}" in caplog.text
     (folder / "system.md").unlink()
@@ -250,7 +253,7 @@ def test_a_task_that_is_not_there_gives_a_minimal_system_message(
     """Whatever keeps the message from being made, the conversation can be held."""
     leases.put("coder-1", "T-9")
     talk = held(ws, leases).with_peer("coder-1")
-    assert talk.messages()[0].content.endswith("about the task T-9.")
+    assert talk.messages()[0].content.startswith("You are architect. You work with coder-1 on T-9.")
 
 
 def test_a_lease_that_moves_on_while_it_is_looked_at_is_followed(

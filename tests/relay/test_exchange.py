@@ -128,7 +128,7 @@ def test_a_good_reply_ends_it_at_once() -> None:
     result = held(ScriptedRunner([GOOD]))
     assert result.value is not None
     assert result.value["summary"] == "It works."
-    assert (result.is_failure, len(result.tries), result.warnings) == (False, 1, ())
+    assert (result.is_failure, len(result.attempts), result.warnings) == (False, 1, ())
 
 
 def test_a_faulty_reply_goes_back_with_every_problem() -> None:
@@ -148,18 +148,18 @@ def test_a_faulty_reply_goes_back_with_every_problem() -> None:
     for part in ("outcome: 'done'", "phase: 'later'", "from_agent: 'qa'", "## Handoff", "T-1"):
         assert part in again["content"], part
     assert again["role"] == "user"
-    assert [len(each.problems) for each in result.tries] == [3, 0]
+    assert [len(each.problems) for each in result.attempts] == [3, 0]
     assert seen[1].prompt.count("outcome: done") == 1
 
 
 @pytest.mark.parametrize(("most", "count"), [(0, 1), (2, 3)])
 def test_it_ends_after_so_many_returns_with_all_evidence(most: int, count: int) -> None:
     result = held(ScriptedRunner([f"try {n}" for n in range(9)]), most_returns=most)
-    assert (result.failure, result.value, len(result.tries)) == ("invalid", None, count)
-    assert [each.reply.text for each in result.tries] == [f"try {n}" for n in range(count)]
-    assert all(each.problems[0].code == "no_handoff" for each in result.tries)
+    assert (result.failure, result.value, len(result.attempts)) == ("invalid", None, count)
+    assert [each.reply.text for each in result.attempts] == [f"try {n}" for n in range(count)]
+    assert all(each.problems[0].code == "no_handoff" for each in result.attempts)
     document = json.loads(json.dumps(result.to_dict()))
-    last = document["tries"][-1]["problems"][0]
+    last = document["attempts"][-1]["problems"][0]
     assert last["code"] == "no_handoff"
     assert f"no reply was valid. The last: {last['message']}" in document["why"]
 
@@ -199,13 +199,13 @@ def test_what_goes_back_of_a_long_reply_is_its_end() -> None:
 def test_a_failing_program_is_not_asked_again(program: str, failure: str) -> None:
     runner = CommandRunner([sys.executable, "-c", program], timeout_s=0.7, max_output=50_000)
     result = held(runner)
-    assert (result.failure, len(result.tries)) == (failure, 1)
-    assert result.why == result.tries[0].reply.why
+    assert (result.failure, len(result.attempts)) == (failure, 1)
+    assert result.why == result.attempts[0].reply.why
 
 
 def test_a_missing_program_fails_at_once() -> None:
     result = held(CommandRunner(["no-such-agent"]))
-    assert (result.failure, len(result.tries)) == ("not_started", 1)
+    assert (result.failure, len(result.attempts)) == ("not_started", 1)
     assert "no-such-agent or its interpreter was not found" in result.why
 
 
@@ -221,7 +221,7 @@ def test_real_programs_that_say_the_wrong_thing() -> None:
     for text, code in said.items():
         result = held(printing(text), most_returns=1)
         assert result.failure == "invalid"
-        assert [each.problems[0].code for each in result.tries] == [code, code]
+        assert [each.problems[0].code for each in result.attempts] == [code, code]
 
 
 def test_a_valid_handoff_outweighs_an_exit_code() -> None:
@@ -238,7 +238,7 @@ def test_a_valid_handoff_of_one_that_had_to_be_ended_does_not_count() -> None:
     runner = CommandRunner([sys.executable, "-c", program], timeout_s=0.7)
     result = held(runner)
     assert (result.failure, result.value) == ("timeout", None)
-    assert "It works." in result.tries[0].reply.text
+    assert "It works." in result.attempts[0].reply.text
 
 
 def test_replaced_bytes_become_a_warning() -> None:
@@ -268,7 +268,7 @@ def test_a_stopped_exchange_asks_nobody() -> None:
     stop = threading.Event()
     stop.set()
     result = held(ScriptedRunner([]), asked={"stop": stop})
-    assert (result.failure, result.tries) == ("stopped", ())
+    assert (result.failure, result.attempts) == ("stopped", ())
 
     def agent(_: AgentRequest) -> str:
         stop.set()
@@ -276,7 +276,7 @@ def test_a_stopped_exchange_asks_nobody() -> None:
 
     stop.clear()
     result = held(CallableRunner(agent), asked={"stop": stop})
-    assert (result.failure, len(result.tries)) == ("stopped", 1)
+    assert (result.failure, len(result.attempts)) == ("stopped", 1)
 
 
 def test_progress_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

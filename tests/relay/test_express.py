@@ -33,6 +33,7 @@ from passdown.relay.express_items import (
 )
 from passdown.relay.git import VARIABLE, PullRequest, PullRequestSpec, Worktree
 from passdown.testing import fixed_clock
+from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 from tests.faults.tools import result_of, seeded
 from tests.folders import new_folder
 from tests.relay.express_worker import QUICK, start
@@ -697,3 +698,43 @@ def test_the_page_names_every_kind_field_and_action() -> None:
             assert f"`{name}`" in page, name
     for word in (*express.KNOWLEDGE_ACTIONS, *express.FILE_ACTIONS, VARIABLE):
         assert f"`{word}`" in page, word
+
+
+def earlier_item(ws: Workspace, name: str, *kinds: str) -> None:
+    """An item as earlier versions recorded it: a stream of its own, and no run."""
+    given = {"kind": "file_task", "by": "eva", "reason": "asked for", "id": name}
+    sent = express_item({**given, "path": f"{name}.txt", "content": "two\n"}, now=NOW).to_dict()
+    del sent["agents"]
+    files = {"branch": f"passdown/express-{name}", "commit": "abc", "files": [f"{name}.txt"]}
+    bodies: dict[str, dict[str, Any]] = {
+        "sent": sent,
+        "started": {"agent": "eva", "commit": "0", "into": "main", "needs": []},
+        "committed": {**files, "reports": [], "lost": []},
+        "done": {**files, "reports": [], "lost": [], "pull_request": None},
+        "failed": {"why": "no branch", "code": "git", "state": "CODING", "evidence": "x"},
+        "promoted": {"task": f"express-{name}"},
+    }
+    streams = WorkspaceStreams(ws)
+    for kind in ("sent", *kinds):
+        streams.add(StreamEntry(f"express/{name}", kind, "eva", bodies[kind], kind))
+
+
+@pytest.mark.promise("P-4")
+def test_items_of_earlier_versions_are_listed_and_open_ones_carried_out(ws: Workspace) -> None:
+    earlier_item(ws, "e1", "started", "committed", "done")
+    earlier_item(ws, "e2", "started", "failed", "promoted")
+    earlier_item(ws, "e3", "started")
+    found = {each.item.id: each for each in express_records(ws)}
+    assert [(name, each.status) for name, each in found.items()] == [
+        ("e1", "done"),
+        ("e2", "promoted"),
+        ("e3", "started"),
+    ]
+    assert found["e1"].result["commit"] == "abc"
+    assert found["e1"].to_dict()["attempts"][0]["outcome"] == "completed"
+    assert (found["e2"].run.promoted, found["e2"].why) == ("express-e2", "no branch")
+    again = carry_out(ws, found["e1"].item.to_dict())
+    assert (again.status, again.result["commit"]) == ("done", "abc")
+    done = carry_out(ws, express_record(ws, "e3").item.to_dict())
+    assert (done.status, done.run.run) == ("done", "express-e3")
+    assert [each.status for each in express_records(ws)] == ["done", "promoted", "done"]

@@ -425,7 +425,7 @@ def test_the_example_agent_reads_the_state_on_demand_and_hands_on_to_qa(tmp_path
     """docs/examples/qa_agent.py is told the summary and finds the rest; its handoff is taken."""
     came = turn_of(tmp_path, told(tmp_path, blocked=False))
     assert (came.why, came.warnings) == ("", ())
-    assert "Read version 2 of T-1." in came.tries[0].reply.text
+    assert "Read version 2 of T-1." in came.attempts[0].reply.text
     with passdown.open(str(tmp_path)) as ws:
         handed = ws.hand_off(came.value)
         assert (handed.target_agent, handed.phase) == ("qa", "testing")

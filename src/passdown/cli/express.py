@@ -317,4 +317,4 @@ def _print_record(record: ExpressRecord) -> None:
     pairs([("run", record.run.run), *_result_pairs(record, record.result)])
     for turn in record.run.legs.values():
         times = ", ".join(short_time(at) for at in (turn.begun_at, turn.ended_at) if at)
-        line(f"try {turn.number}: {turn.outcome or 'open'} {times}")
+        line(f"attempt {turn.number}: {turn.outcome or 'open'} {times}")

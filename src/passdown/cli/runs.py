@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 TURN_COLUMNS = (
-    *("#", "leg", "agent", "visit", "outcome", "version", "tries"),
+    *("#", "leg", "agent", "visit", "outcome", "version", "attempts"),
     *("seconds", "tokens in context", "bytes out"),
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +28,7 @@ from passdown.relay.agent_states import (
     MACHINES,
     MAX_STEPS,
     PLANNING,
+    QUESTION,
     SETUP,
     START,
     SUSPEND,
@@ -45,7 +46,7 @@ from passdown.relay.runs import EXPRESS
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from logging import Logger
 
     from passdown.core.record import Record
@@ -60,6 +61,14 @@ MAX_WHY = 20_000
 ESCALATE = "escalate"
 WORKING_STATES = {"planning": PLANNING, "testing": "TESTING", "reviewing": "CODE_REVIEW"}
 """The state of an agent at work, by the phase of its leg; CODING for any other."""
+REQUEST_STATES = {
+    "question": QUESTION,
+    "plan": "PLAN_REVIEW",
+    "code": "CODE_REVIEW",
+    "completion": "CODE_REVIEW",
+    "budget": BUDGET_REVIEW,
+}
+"""The state of an agent that waits for an answer in the middle of its turn, by the request."""
 
 
 class _MoveRequest(NamedTuple):
@@ -400,6 +409,25 @@ class RunAgents:
         state = WORKING_STATES.get(run.relay.legs[turn.leg].phase, CODING)
         self._reach(name, state, f"leg {turn.leg}")
 
+    @contextmanager
+    def asking(self, run: Run, agent: str, to: str, kind: str) -> Generator[None]:
+        """Move an agent to the state of its request until it is answered, where it may go there and
+        back from its turn.
+        """
+        turns = [turn for turn in run.open_legs if (turn.agent, turn.kind) == (agent, LEG)]
+        name = instance_at(run, turns[0]) if turns else agent
+        before, state = self.states.status(name), REQUEST_STATES[kind]
+        path = (state, before.state)
+        if not turns or check_path(MACHINES[before.machine], before.position, path).problems:
+            yield
+            return
+        self._try(lambda: self.states.move(name, state, why=f"asks {to}"))
+        try:
+            yield
+        finally:
+            if self.states.state(name) == state:
+                self._reach(name, before.state, "answered")
+
     def is_free(self, run: Run) -> bool:
         """Whether an agent of an express run is WAITING, or has the run already."""
         return any(_may_take(self.states.status(name), run) for name in run.relay.agents)
@@ -458,9 +486,10 @@ class RunAgents:
                     self._review(run, name, agent)
             # An express item brings its file with its commit, and touches no file of the user's.
             if is_over and run.lane != EXPRESS:
-                self._write_knowledge(run)
+                self.write_knowledge(run)
 
-    def _write_knowledge(self, run: Run) -> None:
+    def write_knowledge(self, run: Run) -> None:
+        """Write what was recorded as knowledge to its file; a fault is logged."""
         from passdown.knowledge.sync import sync_after_completion
 
         for problem in sync_after_completion(self._streams.context):

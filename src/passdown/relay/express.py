@@ -2,7 +2,7 @@
 
 An item is a run of a built-in relay in a lane of its own: it is recorded, queued, listed, stopped
 and resumed like any other run. A WAITING agent is leased for it and makes the change as one commit.
-After its tries the item becomes a task. Every step can be repeated: whatever kills the process,
+After its attempts the item becomes a task. Every step can be repeated: whatever kills the process,
 carrying the item out again gives one commit.
 """
 
@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from passdown.core.graph import Edge, Graph, Node, graph_of
-from passdown.core.kinds import RUN_STREAM, stream_of
+from passdown.core.kinds import EXPRESS_STREAM, RUN_STREAM, stream_of
 from passdown.core.names import id_problems
 from passdown.core.text import storable_values, visible
 from passdown.core.times import parse_time, stamp
@@ -51,23 +51,24 @@ from passdown.relay.git import (
     locked,
     open_pull_request,
 )
-from passdown.relay.run import AGAIN, ERROR, relay_of
+from passdown.relay.run import AGAIN, ERROR, LEG, RUNNING, LegRun, Run, relay_of
 from passdown.relay.runs import EXPRESS, Runs
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from passdown.core.record import Record
     from passdown.core.types import JsonObject
     from passdown.relay.express_items import ExpressChange
-    from passdown.relay.run import LegRun, Relay, Run
+    from passdown.relay.run import Relay
     from passdown.workspace import Workspace
 
     OpenPullRequest = Callable[[str, PullRequestSpec], PullRequest]
 
 RUN_PREFIX = "express-"
 """Begins the name of an item's run, and of the task that a failed item becomes."""
-TRIES = 3
+ATTEMPTS = 3
 
 # Faults of the item or its project. A store that is busy or gone is neither: that is raised, and
 # the item is carried out later.
@@ -94,8 +95,13 @@ class ExpressRecord(NamedTuple):
         return bool(self.run.ended_at) and self.status != "failed"
 
     @property
+    def is_earlier(self) -> bool:
+        """Whether an earlier version recorded it, without a run."""
+        return self.run.run.startswith(EXPRESS_STREAM)
+
+    @property
     def result(self) -> JsonObject:
-        """The result of the last try: `agent`, and `commit` on `branch` with its `files` and
+        """The result of the last attempt: `agent`, and `commit` on `branch` with its `files` and
         `pull_request`, or no commit where nothing had to change. `reports` are conflicts and what
         was removed from a file, `lost` the names of the latter.
         """
@@ -104,7 +110,7 @@ class ExpressRecord(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Why the last try failed; "" if it didn't."""
+        """Why the last attempt failed; "" if it didn't."""
         return next((turn.why for turn in reversed(self._turns) if not turn.is_open), "")
 
     @property
@@ -112,9 +118,9 @@ class ExpressRecord(NamedTuple):
         return list(self.run.legs.values())
 
     def to_dict(self) -> JsonObject:
-        """The item with its result and its tries, as a plain JSON object."""
+        """The item with its result and its attempts, as a plain JSON object."""
         fields = ("number", "worker", "begun_at", "ended_at", "outcome", "why", "result")
-        tries = [{name: getattr(turn, name) for name in fields} for turn in self._turns]
+        attempts = [{name: getattr(turn, name) for name in fields} for turn in self._turns]
         return {
             **self.item.to_dict(),
             "status": self.status,
@@ -123,13 +129,13 @@ class ExpressRecord(NamedTuple):
             "result": self.result,
             "why": self.why,
             "promoted": self.run.promoted,
-            "tries": tries,
+            "attempts": attempts,
         }
 
 
 def _relay_for(item: ExpressItem) -> Relay:
     """The relay of an item: one leg, which any of its agents may take, a few times."""
-    retry = {"when": {"outcome": [ERROR]}, "go": [AGAIN], "at_most": TRIES - 1}
+    retry = {"when": {"outcome": [ERROR]}, "go": [AGAIN], "at_most": ATTEMPTS - 1}
     leg = {"leg": "change", "agent": item.agents[0], "request": item.reason}
     document: JsonObject = {
         "relay": EXPRESS,
@@ -146,6 +152,47 @@ def item_of(run: Run) -> ExpressItem:
     """The item of an express run."""
     given: JsonObject = run.relay.document["item"]
     return ExpressItem(**given)._replace(agents=tuple(given["agents"]))
+
+
+def _earlier(records: list[Record]) -> ExpressRecord:
+    """An item of an earlier version, which had a stream of its own, as a run of one turn."""
+    first, last = records[0], records[-1]
+    facts: dict[str, JsonObject] = {record.kind: record.document() for record in records}
+    times = {record.kind: record.at for record in records}
+    item = ExpressItem(**facts["sent"])
+    failed, done = facts.get("failed"), facts.get("done")
+    agent = facts.get("started", {}).get("agent", "")
+    turn = LegRun(
+        number=1,
+        leg="change",
+        agent=agent,
+        kind=LEG,
+        visit=1,
+        guidance="",
+        causes=(),
+        started_at=first.at,
+        begun_at=times.get("started", ""),
+        ended_at=times.get("failed") or times.get("done", ""),
+        outcome=ERROR if failed else "completed" if done else "",
+        why=failed["why"] if failed else "",
+        result={**(failed or done or {}), "agent": agent},
+    )
+    is_over = last.kind in ("done", "promoted")
+    run = Run(
+        run=first.stream,
+        relay=_relay_for(item),
+        task=item.task,
+        by=item.by,
+        lane=EXPRESS,
+        started_at=first.at,
+        position=last.position,
+        mark="",
+        legs={1: turn},
+        status=RUNNING if not is_over else "completed" if done else "failed",
+        ended_at=last.at if is_over else "",
+        promoted=facts.get("promoted", {}).get("task", ""),
+    )
+    return ExpressRecord(item, run)
 
 
 def send(workspace: Workspace, given: object) -> ExpressRecord:
@@ -169,7 +216,7 @@ def submit(
     recorded. What is recorded but not queued is found by the next worker.
     """
     item = _checked(workspace, given)
-    known = _find(workspace, item.id)
+    known = _known(workspace, item.id)
     if known is not None and known.is_over:
         return _recorded(workspace, item), ""
     try:
@@ -201,7 +248,7 @@ def _checked(workspace: Workspace, given: object) -> ExpressItem:
 
 def _recorded(workspace: Workspace, item: ExpressItem) -> ExpressRecord:
     runs = Runs(workspace)
-    known = _find(workspace, item.id)
+    known = _known(workspace, item.id)
     if known is None:
         name = RUN_PREFIX + item.id
         runs.start(_relay_for(item), item.task, by=item.by, lane=EXPRESS, name=name)
@@ -219,6 +266,12 @@ def express_records(workspace: Workspace, *, status: str = "") -> list[ExpressRe
     runs = Runs(workspace)
     names = [name for name in runs.positions() if name.startswith(RUN_PREFIX)]
     found = [ExpressRecord(item_of(run), run) for run in map(runs.get, names)]
+    streams, known = WorkspaceStreams(workspace), {each.item.id for each in found}
+    found += [
+        _earlier(streams.records(head.stream))
+        for head in streams.streams(EXPRESS_STREAM)
+        if head.stream.removeprefix(EXPRESS_STREAM) not in known
+    ]
     kept = [each for each in found if not status or each.status == status]
     return sorted(kept, key=lambda each: (each.run.started_at, each.item.id))
 
@@ -233,11 +286,18 @@ def express_record(workspace: Workspace, item: str) -> ExpressRecord:
 
 
 def _find(workspace: Workspace, item: str) -> ExpressRecord | None:
-    name = RUN_PREFIX + item
-    if not WorkspaceStreams(workspace).position(RUN_STREAM + name):
-        return None
-    run = Runs(workspace).get(name)
-    return ExpressRecord(item_of(run), run)
+    name, streams = RUN_PREFIX + item, WorkspaceStreams(workspace)
+    if streams.position(RUN_STREAM + name):
+        run = Runs(workspace).get(name)
+        return ExpressRecord(item_of(run), run)
+    records = streams.records(EXPRESS_STREAM + item)
+    return _earlier(records) if records else None
+
+
+def _known(workspace: Workspace, item: str) -> ExpressRecord | None:
+    """The item with an id; None for one of an earlier version that is open: it becomes a run."""
+    found = _find(workspace, item)
+    return None if found and found.is_earlier and not found.is_over else found
 
 
 def carry_out(
@@ -248,7 +308,10 @@ def carry_out(
     Raises GateRefused if all of its agents are busy.
     """
     runs, turns = Runs(workspace), ExpressTurns(workspace, pull_request=pull_request)
-    run = runs.advance(send(workspace, item).run.run)
+    sent = send(workspace, item)
+    if sent.is_earlier:
+        return sent
+    run = runs.advance(sent.run.run)
     while run.open_legs and not run.ended_at:
         turn = run.open_legs[0]
         turns.agents.check_free(run)

@@ -179,8 +179,11 @@ def system_text(
 
 def minimal_text(about: PromptSubject) -> str:
     """The system message if no other can be made."""
-    what = f"the task {about.task}" if about.task else "the project as a whole"
-    return f"You are {about.agent}. You talk with {about.peer} about {what}."
+    what = about.task if about.task else "the project as a whole"
+    return (
+        f"You are {about.agent}. You work with {about.peer} on {what}. "
+        "Record lasting findings with knowledge_add."
+    )
 
 
 def fenced(text: str) -> str:

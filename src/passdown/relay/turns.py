@@ -102,12 +102,12 @@ class ExchangeResult(Generic[Value]):
     """The result of an exchange: the value that was read, or why there is none.
 
     `failure` is empty, or one word: that of the runner's reply, `invalid` (the last handoff was
-    invalid too) or `stopped`. `why` is the sentence for it, `tries` are all attempts. `warnings`
+    invalid too) or `stopped`. `why` is the sentence for it, `attempts` are all of them. `warnings`
     are faults that didn't prevent a valid value.
     """
 
     value: Value | None = None
-    tries: tuple[Attempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     failure: str = ""
     why: str = ""
     warnings: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class ExchangeResult(Generic[Value]):
     @property
     def seconds(self) -> float:
         """How long the agent worked in all attempts."""
-        return sum(each.reply.seconds for each in self.tries)
+        return sum(each.reply.seconds for each in self.attempts)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the value, as a plain JSON object."""
@@ -129,7 +129,7 @@ class ExchangeResult(Generic[Value]):
             "why": self.why,
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
-            "tries": [each.to_dict() for each in self.tries],
+            "attempts": [each.to_dict() for each in self.attempts],
         }
 
 
@@ -173,9 +173,9 @@ def ask_until_valid(
             more = follow_up(value) if follow_up and not reply.is_failure else ""
             better = exchange.ask_for_more(more, read) if more else None
             return exchange.accepted(*(better or (value, reply)))
-    count = len(exchange.tries)
+    count = len(exchange.attempts)
     times = "once" if count == 1 else f"{count} times"
-    last = _in_short(exchange.tries[-1].problems)
+    last = _in_short(exchange.attempts[-1].problems)
     why = f"{asked.agent} was asked {times}; no reply was valid. The last: {last}"
     return exchange.failed("invalid", why)
 
@@ -202,7 +202,7 @@ class _Exchange:
         returned: Callable[[Sequence[Problem], AgentRequest], str],
     ) -> None:
         self._returned = returned
-        self.tries: list[Attempt] = []
+        self.attempts: list[Attempt] = []
         self._runner = runner
         self._asked = asked
         self._on_event = on_event
@@ -219,12 +219,12 @@ class _Exchange:
         self._asked = replace(self._asked, timeout_s=left, progress=self._progress())
         self._emit("asked")
         reply = self._runner(self._asked)
-        self.tries.append(Attempt(self._asked.attempt, reply))
+        self.attempts.append(Attempt(self._asked.attempt, reply))
         return reply
 
     def send_back(self, problems: Sequence[Problem]) -> None:
         """Make the problems of a reply the next request."""
-        self.tries[-1] = self.tries[-1]._replace(problems=tuple(problems))
+        self.attempts[-1] = self.attempts[-1]._replace(problems=tuple(problems))
         count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
         self._emit("returned", f"{count} in the handoff")
         self._continue_with(self._returned(problems, self._asked))
@@ -235,7 +235,7 @@ class _Exchange:
         """Ask once for what a valid reply leaves out; None if nothing valid comes of it."""
         if self._asked.is_stopped() or self.is_late():
             return None
-        self.tries[-1] = self.tries[-1]._replace(follow_up=text)
+        self.attempts[-1] = self.attempts[-1]._replace(follow_up=text)
         self._emit("returned", "recommended fields are missing")
         self._continue_with(text)
         try:
@@ -246,7 +246,7 @@ class _Exchange:
 
     def _continue_with(self, text: str) -> None:
         """Add the last reply and a text to the messages of the next request."""
-        own = self.tries[-1].reply.text[-MAX_RETURNED_TEXT:]
+        own = self.attempts[-1].reply.text[-MAX_RETURNED_TEXT:]
         messages = [*self._asked.messages]
         if own.strip():
             messages.append({"role": "assistant", "content": own})
@@ -262,12 +262,12 @@ class _Exchange:
         if notes := reply.evidence.get("notes"):
             warnings.append(notes)
         self._emit("accepted", " ".join(warnings))
-        return ExchangeResult(value=value, tries=tuple(self.tries), warnings=tuple(warnings))
+        return ExchangeResult(value=value, attempts=tuple(self.attempts), warnings=tuple(warnings))
 
     def failed(self, failure: str, why: str) -> ExchangeResult[Any]:
         """The result without a value."""
         self._emit("failed", why)
-        return ExchangeResult(tries=tuple(self.tries), failure=failure, why=why)
+        return ExchangeResult(attempts=tuple(self.attempts), failure=failure, why=why)
 
     def _progress(self) -> Callable[[float, int], None] | None:
         if self._on_event is None:
@@ -282,8 +282,8 @@ class _Exchange:
         if self._on_event is None:
             return
         asked = self._asked
-        if kind in ("returned", "accepted", "failed") and self.tries:
-            seconds, size = self.tries[-1].reply.seconds, self.tries[-1].reply.bytes_out
+        if kind in ("returned", "accepted", "failed") and self.attempts:
+            seconds, size = self.attempts[-1].reply.seconds, self.attempts[-1].reply.bytes_out
         self._on_event(
             ExchangeEvent(kind, asked.agent, asked.task, asked.attempt, seconds, size, said)
         )
@@ -442,7 +442,16 @@ class Turns:
         measured = _measured(sent, result)
         if result.value is None:
             return _failed(result, measured)
-        return self._hand_off(run, turn, result.value, measured)
+        ended = self._hand_off(run, turn, result.value, measured)
+        self._note_completion(run, kind, ended.get("verdict", ""))
+        return ended
+
+    def _note_completion(self, run: Run, kind: str, verdict: str) -> None:
+        """Write the knowledge file once a completion is approved: that of a task, or of a
+        specification whose tasks are all done.
+        """
+        if (kind, verdict) == ("completion", "approved"):
+            self.run_agents.write_knowledge(run)
 
     def ask(
         self, run: Run, sender: str, to: str, kind: str, content: str, *, key: str = ""
@@ -459,10 +468,13 @@ class Turns:
         def answer(messages: list[dict[str, Any]]) -> str:
             return self._answer(run, to, kind, messages)
 
-        if kind == "question":
-            found = ask(conversations, sender, content, answer, rounds=1, key=key)
-            return Approval("", found.message, 1)
-        return approve(conversations, sender, kind, content, answer, rounds=1, key=key)
+        with self.run_agents.asking(run, sender, to, kind):
+            if kind == "question":
+                said = ask(conversations, sender, content, answer, rounds=1, key=key)
+                return Approval("", said.message, 1)
+            found = approve(conversations, sender, kind, content, answer, rounds=1, key=key)
+        self._note_completion(run, kind, found.verdict)
+        return found
 
     def _answer(self, run: Run, to: str, kind: str, messages: list[dict[str, Any]]) -> str:
         plain = tuple({"role": m["role"], "content": m["content"]} for m in messages)
@@ -610,7 +622,7 @@ class Turns:
             returned=returned,
             follow_up=follow_up,
         )
-        for attempt in result.tries if self._is_fresh() else ():
+        for attempt in result.attempts if self._is_fresh() else ():
             said = returned(attempt.problems, asked) if attempt.problems else attempt.follow_up
             if attempt.reply.text.strip():
                 text = storable(attempt.reply.text)
@@ -792,7 +804,7 @@ def _parallel_results(run: Run, turn: LegRun) -> str:
 
 
 def _measured(sent: SentRequest, result: ExchangeResult[Any]) -> Document:
-    replies = [attempt.reply for attempt in result.tries]
+    replies = [attempt.reply for attempt in result.attempts]
     return {
         "seconds": round(result.seconds, 3),
         "attempts": len(replies),
@@ -806,6 +818,6 @@ def _measured(sent: SentRequest, result: ExchangeResult[Any]) -> Document:
 
 
 def _failed(result: ExchangeResult[Any], measured: Document) -> Document:
-    evidence = [attempt.to_dict() for attempt in result.tries[-MAX_EVIDENCE:]]
+    evidence = [attempt.to_dict() for attempt in result.attempts[-MAX_EVIDENCE:]]
     found = {"why": result.why, "measured": measured, "evidence": evidence}
     return {"outcome": ERROR, **storable_values(found)}
