@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import apsw
 import pytest
@@ -12,8 +12,9 @@ import pytest
 import passdown
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput
+from passdown.mcp.tools import call_tool
 from passdown.store.sqlite.schema import rows
-from tests.serving import served
+from tests.serving import Lent, served
 
 if TYPE_CHECKING:
     from passdown import Workspace
@@ -318,3 +319,57 @@ def test_the_document_s_own_template_is_refused_with_reasons(ws: Workspace, cli:
     file = Path(ws.root) / "T-1.md"
     file.write_text(S3_SCHEMA, "utf-8")
     assert "files_created[0].path" in cli("handoff", str(file), "--dry-run", code=1).out
+
+
+@pytest.mark.promise("S3-27")
+def test_a_deleted_file_is_in_the_brief(ws: Workspace, cli: Run) -> None:
+    """The next agent learns which files are gone, until others have come after them."""
+    gone = [
+        {"path": f"src/old{n}.py", "lines": "all", "change_type": "delete", "description": "-"}
+        for n in range(30)
+    ]
+    ws.hand_off({**FIRST, "task": "T-3", "files_modified": gone})
+    told = cli("--store", ws.store_url, "brief", "T-3", "--agent", "coder", "--budget", "2000").out
+    assert all(f"(delete) src/old{n}.py" in told for n in range(30))
+    small = ws.brief("T-3", agent="coder", budget=150, record=False)
+    shown = sum(item.address.startswith("T-3#a") for item in small.shown)
+    assert shown + small.left_out["artifact"] == 30
+    assert {f"T-3#a{n}" for n in range(1, 31)} == {
+        address
+        for address in (*(item.address for item in small.shown), *left_out(ws, "T-3", 150))
+        if "#a" in address
+    }
+
+
+@pytest.mark.promise("S1-27")
+def test_a_failed_gate_is_in_the_brief_until_it_passes(ws: Workspace, cli: Run) -> None:
+    at, brief = ("--store", ws.store_url), ("brief", "T-3", "--agent", "coder")
+    record = (*at, "gate", "record", "T-3", "--name", "lint", "--agent", "coder")
+    assert "no gates" in cli(*at, "gate", "list", "T-3").out
+    cli(*record, "--failed", "--detail", "3 errors")
+    for _ in range(2):  # the handoff after it doesn't hide it
+        assert "lint" in cli(*at, "gate", "list").out
+        assert "lint" in cli(*at, "gate", "list", "T-3").out
+        assert "(failed) lint" in cli(*at, *brief).out
+        given = {"task": "T-3", "agent": "qa"}
+        assert "(failed) lint" in call_tool(cast("Any", Lent(ws)), "brief", given, "").text
+        ws.hand_off({**FIRST, "task": "T-3"})
+    cli(*record, "--failed", "--detail", "1 error")
+    told = cli(*at, *brief).out
+    assert told.count("(failed) lint") == 1
+    assert "1 error" in told
+    assert len(ws.gates("T-3")) == 1
+    cli(*record, "--passed")
+    assert "lint" not in cli(*at, *brief).out
+    assert "no gates" in cli(*at, "gate", "list", "T-3").out
+    assert len(ws.gates("T-3", all=True)) == 3
+
+
+def test_the_count_of_what_is_left_out_is_that_of_the_addresses(ws: Workspace) -> None:
+    """Of needed tasks too: what isn't passed on is neither counted nor listed."""
+    ws.decide(agent="planner", summary="Tabs", rationale="all work")
+    ws.warn("T-1", agent="planner", text="Never log tokens")
+    for budget in (40, 60, 90, 130, 200, 300, 600):
+        found = ws.brief("T-2", agent="coder", budget=budget, record=False)
+        counted = sum(count for kind, count in found.left_out.items() if kind != "task_text")
+        assert counted == len(left_out(ws, "T-2", budget)), budget

@@ -121,7 +121,7 @@ def _print_continuation(workspace: Workspace, receipt: Receipt, given: JsonObjec
     from passdown.relay.runs import Runs
 
     task, gate = workspace.task(receipt.task_id), given["gate"]
-    others = [each.address for each in workspace.gates(task.task)]
+    others = [each.address for each in workspace.gates(task.task) if each.kind == "human"]
     if workspace.show(gate).to_dict()["status"] == "rejected":
         line(f"rejected: {task.task} is back with {task.holder}, who has to hand it off again")
     elif others:

@@ -32,8 +32,10 @@ ANSWERED = "y"
 
 
 def shown_letter(row: ItemRow) -> str:
-    """The letter under which an item is shown. A rejected gate stays open, and is answered."""
-    is_answered = not row.is_open or row.status == "rejected"
+    """The letter under which an item is shown. A rejected gate stays open, and is answered; the
+    result of a quality gate is no answer.
+    """
+    is_answered = row.field != "gates" and (not row.is_open or row.status == "rejected")
     return ANSWERED if row.letter in "qk" and is_answered else row.letter
 
 

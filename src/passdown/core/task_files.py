@@ -152,9 +152,23 @@ def no_handoff() -> InvalidInput:
 
 
 def handoff_section(text: str) -> str | None:
-    """The text below the last heading named Handoff, up to the next heading of its level."""
+    """The text below the last heading named Handoff, up to the next heading of its level.
+
+    Where there is none, a block of YAML that begins with that heading is the section.
+    """
     span = handoff_span(text)
-    return "\n".join(text[span[1] : span[2]].splitlines()) + "\n" if span else None
+    if span:
+        return "\n".join(text[span[1] : span[2]].splitlines()) + "\n"
+    for language, content in reversed(_fences(text)):
+        first = next((line for line in content if line.strip()), "")
+        heading = _HEADING.match(first) if len(first) <= MAX_MARKUP_LINE else None
+        if language in ("yaml", "yml") and heading and _is_handoff(heading):
+            return "\n".join(content[content.index(first) + 1 :]) + "\n"
+    return None
+
+
+def _is_handoff(heading: re.Match[str]) -> bool:
+    return heading[2].strip().rstrip("#").rstrip().lower() == "handoff"
 
 
 def handoff_span(text: str) -> tuple[int, int, int] | None:
@@ -162,7 +176,7 @@ def handoff_span(text: str) -> tuple[int, int, int] | None:
     found: tuple[int, int, int] | None = None
     level = 0
     for at, line, heading in _headings(text):
-        if heading and heading[2].strip().rstrip("#").rstrip().lower() == "handoff":
+        if heading and _is_handoff(heading):
             found, level = (at, at + len(line), len(text)), len(heading[1])
         elif found and heading and level and len(heading[1]) <= level:
             found, level = (found[0], found[1], at), 0
@@ -199,6 +213,15 @@ def fence_after(fence: str, line: str) -> str:
 
 def _fenced(section: str) -> str | None:
     """The content of the first fence for yaml, or else json, or else of a bare one; or None."""
+    for wanted in ("yaml", "yml", "json", ""):
+        for language, content in _fences(section):
+            if language == wanted:
+                return "\n".join(content) + "\n"
+    return None
+
+
+def _fences(section: str) -> list[tuple[str, list[str]]]:
+    """Every fenced block: the name of its language, and its lines."""
     blocks: list[tuple[str, list[str]]] = []
     fence = ""
     for line in section.splitlines():
@@ -209,11 +232,7 @@ def _fenced(section: str) -> str | None:
         elif fence and after:
             blocks[-1][1].append(line)
         fence = after
-    for wanted in ("yaml", "yml", "json", ""):
-        for language, content in blocks:
-            if language == wanted:
-                return "\n".join(content) + "\n"
-    return None
+    return blocks
 
 
 def _before_rule(section: str) -> str:

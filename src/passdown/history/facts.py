@@ -90,6 +90,7 @@ def facts_of(
 ) -> BriefFacts:
     """What a brief may show of a task."""
     own = _ItemPool(reader, row, FIRST, search)
+    own.add_latest()
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
     needs = _needs(reader, row.task)
@@ -100,6 +101,7 @@ def facts_of(
     own.add(_latest_summary(reader, row, own.items.values()))
     gated = _gated(open_items)
     waiting = [item for item in open_items if shown_letter(item) != ANSWERED]
+    waiting += _failed_gates(reader, row)
     own.add([item for item in waiting if item.address not in gated])
     answers = [_with_answer(item) for item in _answers(reader, row)]
     own.add(answers)
@@ -119,7 +121,7 @@ def facts_of(
         totals={
             **_less(own.totals(), "b", len(gated)),
             ANSWERED: len(answers),
-            "a": sum(row.header["types"].values()),
+            "a": sum(row.header["types"].values()) + own.deleted,
             "k": sum(item.letter == "k" for item in waiting),
             "h": row.header["counts"].get("h", 0),
         },
@@ -173,6 +175,13 @@ def _gated(open_items: Sequence[ItemRow]) -> set[str]:
         for item in open_items
         if item.letter == "b" and (item.position, item.index) in places
     }
+
+
+def _failed_gates(reader: Reader, row: TaskRow) -> list[ItemRow]:
+    """The latest result of each quality gate that has failed, and not passed since."""
+    if "failed" not in row.header["gates"].values():
+        return []
+    return [gate for gate in reader.gates(row.task, open_only=True) if gate.status == "failed"]
 
 
 def _less(totals: dict[str, int], letter: str, count: int) -> dict[str, int]:
@@ -251,11 +260,18 @@ class _ItemPool:
         """Add items that are known already."""
         self.items.update((item.address, item) for item in items)
 
+    def add_latest(self) -> None:
+        """Add everything that the latest handoff has brought."""
+        last = next((item for item in self.items.values() if item.letter == "h"), None)
+        found = self._reader.items_at(last.task, last.position) if last else []
+        found = [item for item in found if item.ordinal < self._next.get(item.letter, 0)]
+        self.add([item for item in reversed(found) if self._holds(item, is_news=True)])
+
     def _take(self, letter: str, before: int, limit: int) -> None:
         task = self._row.task if self._row else ""
         found = self._reader.items_before(task, letter, before, limit)
         self._next[letter] = found[-1].ordinal if len(found) == limit else 1
-        self.add([item for item in found if self._holds(item)])
+        self.add([item for item in found if self._holds(item, is_news=before == NEWEST)])
 
     def _compare(self, letter: str, search: FactQuery) -> None:
         """Look a little further back for what has to do with the next step."""
@@ -277,12 +293,15 @@ class _ItemPool:
                 self.labelled.append(item.address)
                 self.add([item])
 
-    def _holds(self, item: ItemRow) -> bool:
-        """Whether an item is still valid; of a file, only the newest entry is."""
+    def _holds(self, item: ItemRow, *, is_news: bool = False) -> bool:
+        """Whether an item is still valid; of a file, only the newest entry is.
+
+        That a file was deleted is shown while it is news.
+        """
         if item.letter == "a":
             is_new = item.path not in self._paths
             self._paths.add(item.path)
-            return is_new and bool(item.grade)
+            return is_new and (bool(item.grade) or is_news)
         if self._is_passed_on and item.grade == "low":
             return False
         return item.letter == "h" or (item.status in LIVE and item.address not in self._replaced)
@@ -296,12 +315,20 @@ class _ItemPool:
                     self._take(letter, before, PAGE)
             yield [item for address, item in self.items.items() if address not in known]
 
+    @property
+    def deleted(self) -> int:
+        """How many of the files are shown because they were deleted."""
+        return sum(item.letter == "a" and not item.grade for item in self.items.values())
+
     def totals(self) -> dict[str, int]:
         """How many items of each kind hold, as the task's header has counted them."""
         if self._row is None:
             return {}
         live: dict[str, int] = dict(self._row.header["live"])
         if self._is_passed_on:
+            # Those of low severity aren't passed on; only the rows know how many that are.
+            gotchas = self._reader.items_of_kind(self._row.task, "g") if live.get("g") else []
+            live["g"] = sum(item.grade != "low" and item.status in LIVE for item in gotchas)
             return {kind: live[kind] for kind in (*_PASSED_ON, "r") if live.get(kind, 0) > 0}
         # What was taken back or replaced in its own task too isn't counted as live there.
         for address in map(parse_address, self._replaced):

@@ -318,7 +318,7 @@ def find_handoff(
     """
     section = handoff_section(text)
     if section is None:
-        expected = "a line '## Handoff', outside any fence, then a fenced yaml block"
+        expected = "a line '## Handoff', then a fenced yaml block"
         problem = Problem("", "no_handoff", "the reply has no '## Handoff' heading", expected)
         raise InvalidInput("no handoff found", [problem])
     # Only the section: what the agent wrote above it isn't the front matter of a task file.

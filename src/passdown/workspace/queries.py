@@ -121,7 +121,7 @@ def task(context: Context, task: str) -> TaskDetails:
 
 
 def gates(context: Context, task: str = "", *, all: bool = False) -> list[Gate]:
-    """Human gates and quality gate results that are open, of one task or of all tasks.
+    """Human gates that wait and quality gates that have failed, of one task or of all tasks.
 
     Args:
         task: Only gates of this task.

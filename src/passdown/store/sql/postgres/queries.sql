@@ -98,8 +98,12 @@ ORDER BY p.place;
 -- name: gates
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
-FROM items
-WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open)
+FROM items i
+WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open
+    OR (status = 'failed' AND NOT EXISTS (
+        SELECT 1 FROM items later
+        WHERE later.letter = 'k' AND later.task = i.task AND later.ordinal > i.ordinal
+            AND later.field = 'gates' AND later.title = i.title)))
 ORDER BY task, ordinal;
 
 -- name: open_links_to

@@ -93,8 +93,12 @@ FROM json_each(:paths) p;
 -- name: gates
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
-FROM items INDEXED BY items_gates
-WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open = 1)
+FROM items i INDEXED BY items_gates
+WHERE letter = 'k' AND (:task = '' OR task = :task) AND (:open_only = 0 OR is_open = 1
+    OR (status = 'failed' AND NOT EXISTS (
+        SELECT 1 FROM items later INDEXED BY items_gates
+        WHERE later.letter = 'k' AND later.task = i.task AND later.ordinal > i.ordinal
+            AND later.field = 'gates' AND later.title = i.title)))
 ORDER BY task, ordinal;
 
 -- name: open_links_to
