@@ -104,8 +104,9 @@ STATE_OF_A_TASK = {
     "S1-20": "A person can read the state file: indented, ISO times, names instead of numbers.",
     "S1-21": "The JSON Schema of a state is published, and files are checked against it when "
     "written and when read.",
-    "S1-22": "A handoff is prepared for a task, a target and a phase as a command, and received "
-    "from that command as a validated full state.",
+    "S1-22": "A handoff is prepared for a task, a target and a phase as a command with what it "
+    "would change; nothing is recorded until it is handed off, which is refused once the task has "
+    "moved on. It is received from that command as a validated full state.",
     "S1-23": "The command holds task, target, phase, state delta, summary and state file.",
     "S1-24": "The state delta holds the real changes and their counts: applied to the old state "
     "it gives the new one.",

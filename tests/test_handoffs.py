@@ -46,8 +46,8 @@ def everything(ws: Workspace) -> Document:
 @pytest.mark.promise("S1-22", "S1-23", "S1-1")
 def test_a_handoff_is_prepared_as_a_command_and_received_as_a_state(ws: Workspace) -> None:
     """The command names task, target, phase, changes, summary and file; it gives the state."""
-    command = ws.prepare_handoff("T-1", "coder", "implementing", summary="go on")
-    assert (command.task_id, command.target_agent, command.phase) == (
+    command = ws.hand_off(ws.prepare_handoff("T-1", "coder", "implementing", summary="go on"))
+    assert (command.task, command.to_agent, command.phase) == (
         "T-1",
         "coder",
         "implementing",
@@ -81,7 +81,7 @@ def test_a_command_is_good_until_the_next_handoff(ws: Workspace) -> None:
     with pytest.raises(Conflict):
         ws.receive_handoff(command)
     with pytest.raises(NotFound):
-        ws.receive_handoff(command._replace(task_id="T-9"))
+        ws.receive_handoff(command._replace(task="T-9"))
 
 
 @pytest.mark.promise("S1-25", "S1-24")
@@ -496,7 +496,7 @@ def test_what_contradicts_itself_is_refused(
 def test_the_same_said_twice_is_no_contradiction(ws: Workspace) -> None:
     """Two names with one value, or a keyword that repeats it."""
     given = {"task": "T-1", "outcome": "completed", "to": "qa", "to_agent": "qa"}
-    assert ws.hand_off(given, to_agent="qa").target_agent == "qa"
+    assert ws.hand_off(given, to_agent="qa").to_agent == "qa"
 
 
 @pytest.mark.promise("S3-31")

@@ -167,7 +167,7 @@ def test_a_task_file_names_its_task_and_sender(ws: Workspace) -> None:
     """What the head of the file says fills what the note leaves out, and nothing else."""
     text = f"{TITLE}- **Next agent:** tester\n\n## Handoff\n\noutcome: completed\nto_agent: coder\n"
     command = ws.hand_off(text)
-    assert (command.task_id, command.target_agent) == ("T-1", "coder")
+    assert (command.task, command.to_agent) == ("T-1", "coder")
     assert ws.state("T-1").source_agent == "planner"
 
 
@@ -683,7 +683,7 @@ def test_a_switch_artifact_is_taken_in_and_rendered_again(ws: Workspace, wrapped
     """Every field of a switch artifact is recorded, and rendering gives the artifact back."""
     given = {"handoff": SWITCH, "consumed": True} if wrapped else SWITCH
     command = ws.hand_off(in_yaml(given))
-    assert (command.task_id, command.target_agent, command.outcome) == ("T-1", "dev", "partial")
+    assert (command.task, command.to_agent, command.outcome) == ("T-1", "dev", "partial")
     metadata = ws.show("T-1#h1").metadata
     assert metadata["switch_artifact"] == {"version": "1.0", "timestamp": SWITCH["timestamp"]}
     assert ("consumed" in metadata) is wrapped

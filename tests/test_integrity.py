@@ -229,7 +229,7 @@ def test_a_secret_never_reaches_the_disk(ws: Workspace, tmp_path: Path, kind: st
     for door in everywhere(ws, TEXTS[kind]):
         answer = door()
         assert kind in [p.message.split()[1] for p in answer.warnings if p.code == "redacted"] or (
-            answer.task_id == "T-2"
+            answer.task == "T-2"
         )
     ws.maintenance.export(str(tmp_path / "bundle.zip"))
     ws.maintenance.backup(str(tmp_path / "copy.db"))

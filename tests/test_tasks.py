@@ -49,7 +49,7 @@ def test_a_task_names_what_goes_in_what_comes_out_and_how_one_knows(ws: Workspac
         "time_limit_minutes": 90,
     }
     receipt = ws.create_task("T-1", title="Login", agent="planner", **fields)
-    assert (receipt.task_id, receipt.version) == ("T-1", 1)
+    assert (receipt.task, receipt.version) == ("T-1", 1)
     assert [(p.path, p.code) for p in receipt.warnings] == [("depends_on", "unknown_task")]
     task = ws.task("T-1")
     for name, value in {**fields, "title": "Login", "phase": "planning", "status": "open"}.items():

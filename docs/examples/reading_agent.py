@@ -45,7 +45,7 @@ def work(ws: passdown.Workspace, command: passdown.HandoffCommand) -> passdown.H
     return ws.hand_off(
         {
             "task": state.task_id,
-            "from_agent": command.target_agent,
+            "from_agent": command.to_agent,
             "to_agent": "qa",
             "outcome": "completed",
             "phase": "testing",
@@ -60,5 +60,5 @@ def work(ws: passdown.Workspace, command: passdown.HandoffCommand) -> passdown.H
 
 with passdown.open(".") as workspace:
     handed = work(workspace, plan(workspace))
-    print(f"handed to {handed.target_agent}, phase {handed.phase}")
+    print(f"handed to {handed.to_agent}, phase {handed.phase}")
     assert workspace.context.check("T-1", handed.context_summary).is_current

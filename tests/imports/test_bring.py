@@ -407,7 +407,9 @@ def test_work_done_here_survives_the_next_import(project: Imports) -> None:
     path = write_lines(project.root / "issues.jsonl", [issue("bd-1"), issue("bd-2")])
     project.bring(path)
     project.workspace.update_task("bd-1", agent="kim", criteria=["it works"])
-    project.workspace.prepare_handoff("bd-2", "ada", "implementing")
+    project.workspace.hand_off(
+        task="bd-2", to_agent="ada", phase="implementing", outcome="completed"
+    )
     write_lines(path, [issue("bd-1", title="Other"), issue("bd-2")])
     found = project.bring(path)
     assert numbers(found, "task") == {"changed": 1, "unchanged": 1}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tests.interfaces.running import Run
 
 COMMAND_KEYS = {
-    "task_id",
-    "target_agent",
+    "task",
+    "to_agent",
     "phase",
     "outcome",
     "version",
@@ -31,6 +31,7 @@ COMMAND_KEYS = {
     "detail_score",
     "is_replay",
     "warnings",
+    "prepared",
 }
 
 
@@ -49,7 +50,7 @@ def test_flags_alone(task: str, project: Path, cli: Run, as_json: Callable[..., 
         *("--question", "how?"),
     )
     assert set(command) == COMMAND_KEYS
-    assert command["target_agent"] == "coder"
+    assert command["to_agent"] == "coder"
     state = as_json("state", task)
     assert [step["step"] for step in state["next_steps"]] == ["go on", "and on"]
     assert state["decisions"][0]["rationale"] == "because"

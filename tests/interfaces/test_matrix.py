@@ -518,8 +518,75 @@ class Bench:
             error = answer.text if answer.is_error else None
             return Outcome(answer.text, error, self._states(ws))
 
+    def prepared_handoff(self, interface: str) -> PreparedSteps:
+        """Prepare a handoff, record it, and try to record another that is old by then."""
+        with self.copy(f"prepared by {interface}") as ws:
+            self.lent.lent = ws
+            send = getattr(self, f"_send_{interface}")
+            before = self._states(ws)
+            command = send(ws, MIXED, True)
+            late = send(ws, {**MIXED, "summary": "Something else."}, True)
+            unchanged = self._states(ws)
+            recorded = send(ws, command, False)
+            try:
+                send(ws, late, False)
+                stale = ""
+            except PassdownError as error:
+                stale = error.code
+            return PreparedSteps(before, command, unchanged, recorded, stale, self._states(ws))
+
+    def _send_python(self, ws: Workspace, handoff: dict[str, Any], dry_run: bool) -> Any:
+        if dry_run:
+            return encode(ws.prepare_handoff(**handoff))
+        return encode(ws.hand_off(handoff))
+
+    def _send_async(self, ws: Workspace, handoff: dict[str, Any], dry_run: bool) -> Any:
+        async def run() -> Any:
+            own = aio.AsyncWorkspace(ws)
+            if dry_run:
+                return await own.prepare_handoff(**handoff)
+            return await own.hand_off(handoff)
+
+        return encode(asyncio.run(run()))
+
+    def _send_remote(self, ws: Workspace, handoff: dict[str, Any], dry_run: bool) -> Any:
+        with passdown.open(self.server.url, token=self.prepared.token) as remote:
+            return self._send_python(remote, handoff, dry_run)
+
+    def _send_http(self, ws: Workspace, handoff: dict[str, Any], dry_run: bool) -> Any:
+        body = {"handoff": handoff, "dry_run": dry_run}
+        token = self.prepared.token
+        reply = ask(self.server.port, "POST", "/api/handoffs", token=token, body=body)
+        if reply.status >= 400:
+            raise HttpError(reply.document)
+        assert reply.status == (200 if dry_run else 201)
+        return reply.document
+
+    def _send_cli(self, ws: Workspace, handoff: dict[str, Any], dry_run: bool) -> Any:
+        file = "given.json"
+        with open(file, "w", encoding="utf-8") as given:
+            json.dump(handoff, given)
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(["handoff", file, "--json", *(["--dry-run"] if dry_run else [])])
+        said = json.loads(out.getvalue() or err.getvalue())
+        if code:
+            raise PassdownError(said["message"], code=said["error"])
+        return said["command"] if dry_run else said
+
     def _states(self, ws: Workspace) -> Any:
         return [plain(ws.files.state_document(task.task)) for task in ws.tasks()]
+
+
+class PreparedSteps(NamedTuple):
+    """States and answers around a handoff that was prepared and recorded."""
+
+    before: Any
+    command: dict[str, Any]
+    prepared_states: Any
+    recorded: dict[str, Any]
+    stale: str
+    states: Any
 
 
 class HttpError(PassdownError):
@@ -554,7 +621,7 @@ def http_request(operation: Operation, given: Call) -> tuple[str, str, Any, dict
     return method, path + ("?" + urlencode(words, doseq=True) if words else ""), None, headers
 
 
-HANDOFF_ARGUMENTS = ("handoff", "rebase", "changed_files")
+HANDOFF_ARGUMENTS = ("handoff", "rebase", "changed_files", "dry_run")
 
 
 def _word(value: Any) -> Any:
@@ -564,7 +631,7 @@ def _word(value: Any) -> Any:
 _CHANGING = frozenset(
     "at digest previous via bytes created_at updated_at handoff_at phase_started_at seq key "
     "checksum timestamp saved_at file path artifact_file full_record state_file since seconds "
-    "commit size_bytes tokens parts budget total_bytes ms".split()
+    "commit size_bytes tokens parts budget total_bytes ms duration_ms".split()
 )
 """What differs between two copies, between two moments, or between a server and its client."""
 _PLACES = re.compile(
@@ -669,6 +736,22 @@ def test_every_interface_gives_the_same(bench: Bench, operation: Operation, kind
         said = bench.tool("mcp", name, calls[kind == "bad"])
         assert (said.error is not None) is (kind == "bad"), said.result
         assert not differing(said.states, expected.states)
+
+
+@pytest.mark.promise("S1-22", "W-10")
+@pytest.mark.parametrize("interface", ["async", "remote", "http", "cli"])
+def test_a_handoff_is_prepared_and_recorded_alike(bench: Bench, interface: str) -> None:
+    """Preparing shows the same changes and records nothing; recording is refused once it is old."""
+    steps = bench.prepared_handoff(interface)
+    assert steps.before == steps.prepared_states
+    assert steps.command["prepared"]["expect_version"] == 1
+    assert (steps.command["version"], steps.command["digest"]) == (2, "")
+    python = bench.prepared_handoff("python")
+    assert not differing(plain(steps.command), plain(python.command))
+    assert not differing(steps.states, python.states)
+    assert steps.recorded["version"] == 2
+    assert steps.recorded["state_delta"]["set"].keys() == steps.command["state_delta"]["set"].keys()
+    assert steps.stale == "conflict"
 
 
 @pytest.mark.promise("W-10")

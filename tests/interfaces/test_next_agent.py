@@ -260,7 +260,7 @@ def test_a_workspace_satisfies_the_protocol_of_agents(ws: Workspace) -> None:
     protocol: passdown.AgentHandoffProtocol = ws
     assert isinstance(ws, passdown.AgentHandoffProtocol)
     command = protocol.prepare_handoff("T-1", "qa", "implementing")
-    assert protocol.receive_handoff(command).task_id == "T-1"
+    assert protocol.receive_handoff(ws.hand_off(command)).task_id == "T-1"
 
 
 S3_SCHEMA = """\

@@ -147,7 +147,7 @@ def test_what_is_learned_stands_and_what_is_known_is_not_written_again(ws: Works
     again = ws.knowledge.add(nodes, edges, agent="tester", task="T-1")
     assert (again.version, again.is_replay) == (2, True)
     more = ws.knowledge.add([node("A", tags=["x"]), node("C")], [edge("A", "C")], agent="tester")
-    assert more.task_id == "workspace"
+    assert more.task == "workspace"
     graph = ws.knowledge.graph(around=["A"])
     assert [n.id for n in graph.nodes] == ["A", "B", "C"]
     assert [e.key for e in graph.edges] == [("A", "uses", "B"), ("A", "uses", "C")]

@@ -428,7 +428,7 @@ def test_the_example_agent_reads_the_state_on_demand_and_hands_on_to_qa(tmp_path
     assert "Read version 2 of T-1." in came.attempts[0].reply.text
     with passdown.open(str(tmp_path)) as ws:
         handed = ws.hand_off(came.value)
-        assert (handed.target_agent, handed.phase) == ("qa", "testing")
+        assert (handed.to_agent, handed.phase) == ("qa", "testing")
         assert [entry.task for entry in ws.inbox("qa")] == ["T-1"]
         state = ws.files.state_document("T-1")
         assert state["next_steps"][0]["status"] == "done"

@@ -21,4 +21,4 @@ with passdown.open(".") as ws:
     if came.value is None:
         raise SystemExit(f"{came.failure}: {came.why}")
     handed = ws.hand_off(came.value)
-    print(f"version {handed.version}, now with {handed.target_agent}")
+    print(f"version {handed.version}, now with {handed.to_agent}")

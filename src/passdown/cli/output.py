@@ -425,20 +425,20 @@ def print_receipt(receipt: Receipt) -> None:
     """Print the version and the items of a small write."""
     said = "was recorded already" if receipt.is_replay else "recorded"
     items = f": {', '.join(receipt.items)}" if receipt.items else ""
-    line(f"{said}, {receipt.task_id} version {receipt.version}{items}")
+    line(f"{said}, {receipt.task} version {receipt.version}{items}")
     print_problems(receipt.warnings)
 
 
 def print_command(command: HandoffCommand) -> None:
     """Print what the receiver of a handoff is given."""
     said = "was recorded already" if command.is_replay else "recorded"
-    line(f"{said}, {command.task_id} version {command.version}")
+    line(f"{said}, {command.task} version {command.version}")
     delta = command.state_delta
     files = counted(delta["artifacts_added"], "artifact")
     state = "state" if command.state_file.startswith("/api/") else "state file"
     pairs(
         [
-            ("to", command.target_agent),
+            ("to", command.to_agent),
             ("phase", command.phase),
             ("outcome", command.outcome),
             ("held by", [approve_hint(gate) for gate in command.held_by]),
@@ -454,6 +454,22 @@ def print_command(command: HandoffCommand) -> None:
     verbatim(command.context_summary)
 
 
+def _print_delta(delta: JsonObject) -> None:
+    """Print what a prepared handoff would change: fields, new items, statuses of others."""
+    fields = {name: value for name, value in delta["set"].items() if name != "updated_at"}
+    added = [entry["address"] for entries in delta["add"].values() for entry in entries]
+    changed = [f"{address} {each['status']}" for address, each in delta["change"].items()]
+    pairs(
+        [
+            ("version", f"{delta['from_version']} to {delta['to_version']}"),
+            ("sets", [f"{name}: {value}" for name, value in fields.items()]),
+            ("adds", added),
+            ("changes", changed),
+        ],
+        2,
+    )
+
+
 def approve_hint(gate: str) -> str:
     """A gate, and how a person lets it pass."""
     return f"{gate} (passdown gate approve {gate} --by NAME)"
@@ -463,5 +479,7 @@ def print_check(check: Check) -> None:
     """Print what a dry run found."""
     print(styled("would be recorded", "green") if check.ok else styled("refused", "red"))
     pairs([("detail score", f"{check.detail_score}/100")], 2)
+    if check.command is not None:
+        _print_delta(check.command.state_delta)
     print_problems(sorted(check.problems, key=lambda problem: problem.level != "error"))
     line("nothing was changed (dry run)")

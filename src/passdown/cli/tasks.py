@@ -120,7 +120,7 @@ def _print_continuation(workspace: Workspace, receipt: Receipt, given: JsonObjec
     from passdown.errors import Damaged
     from passdown.relay.runs import Runs
 
-    task, gate = workspace.task(receipt.task_id), given["gate"]
+    task, gate = workspace.task(receipt.task), given["gate"]
     others = [each.address for each in workspace.gates(task.task) if each.kind == "human"]
     if workspace.show(gate).to_dict()["status"] == "rejected":
         line(f"rejected: {task.task} is back with {task.holder}, who has to hand it off again")

@@ -404,7 +404,8 @@ def _move(step: Changes) -> None:
             header.update(phase=phase, phase_started_at=step.record.at)
     header.update(
         outcome=body["outcome"],
-        context_summary=body.get("summary", ""),
+        # What was said stays until something else is.
+        context_summary=body.get("summary") or header["context_summary"],
         source_agent=body["from_agent"],
         target_agent=body.get("to_agent", ""),
         handoff_at=step.record.at,

@@ -39,6 +39,7 @@ from passdown.core.schema import (
     TEXT,
     TIME,
     TRUTH,
+    Checks,
     Choice,
     Flag,
     List,
@@ -46,6 +47,7 @@ from passdown.core.schema import (
     Number,
     Optional,
     Part,
+    as_plain,
     check_depth,
     declare,
     fields_of,
@@ -535,6 +537,15 @@ class HandoffContext(_Frozen):
     decisions: tuple[Decision, ...] = ()
     memory_refs: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=_no_metadata)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks = Checks()
+        TEXT.read(self.source, "source", checks)
+        ANY_TEXT.read(self.target, "target", checks)
+        TIME.read(as_plain(self.at), "at", checks)
+        if checks.errors:
+            raise InvalidInput("the context is refused", checks.errors)
 
     @property
     def source_agent(self) -> str:

@@ -15,7 +15,9 @@ class AgentHandoffProtocol(Protocol):
     def prepare_handoff(
         self, task: str, to_agent: str, phase: str, **fields: Any
     ) -> HandoffCommand:
-        """Record the handoff of a task by its holder; gives the receiver's command."""
+        """The command of a handoff by the task's holder, with what it would change; nothing is
+        recorded until it is handed off.
+        """
         ...
 
     def receive_handoff(self, command: HandoffCommand) -> TaskState:

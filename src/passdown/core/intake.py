@@ -21,6 +21,7 @@ from passdown.core.handoff import (
 )
 from passdown.core.items import fingerprint
 from passdown.core.kinds import FILE_LISTS
+from passdown.core.results import HandoffCommand
 from passdown.core.schema import (
     EMPTY,
     KEPT,
@@ -61,13 +62,15 @@ class GivenHandoff(NamedTuple):
 
     `names` are the names that the writer used instead, by the handoff's own. A task file is a
     document: it is recorded once, whatever was recorded since. `contradictions` are fields that
-    were given apart from it and say something else.
+    were given apart from it and say something else. `prepared`, of a prepared command, has the
+    hashes that its files had then.
     """
 
     data: JsonObject
     names: Mapping[str, str] = {}
     is_task_file: bool = False
     contradictions: tuple[Problem, ...] = ()
+    prepared: Mapping[str, str | None] | None = None
 
     def with_fields(self, fields: Mapping[str, Any]) -> GivenHandoff:
         """The same with further fields: they fill what it leaves out and add to its lists."""
@@ -90,8 +93,8 @@ class GivenHandoff(NamedTuple):
         return renamed_problems(problems, self.names)
 
 
-HandoffLike = Handoff | GivenHandoff | Mapping[str, Any] | str | bytes
-"""A handoff, its fields, or its text: JSON, YAML or a task file."""
+HandoffLike = Handoff | HandoffCommand | GivenHandoff | Mapping[str, Any] | str | bytes
+"""A handoff, its fields, or its text: JSON, YAML or a task file; or a command that was prepared."""
 
 
 def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> GivenHandoff:
@@ -109,12 +112,19 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
         data, is_task_file = read_handoff_text(handoff), is_task_file_text(handoff)
     elif isinstance(handoff, Handoff):
         data = as_plain(handoff)
+    elif isinstance(handoff, HandoffCommand):
+        return _prepared_handoff(handoff).with_fields(fields or {})
     elif isinstance(handoff, Mapping):
         data = {**cast("Mapping[str, Any]", handoff)}
     else:
         given = type(handoff).__name__
         problem = Problem("", "wrong_type", f"{given} given", "a Handoff, a dict or text")
         raise InvalidInput("the handoff is refused", [problem], next_step=NOTHING_CHANGED)
+    if data.keys() & {"state_delta", "command"}:
+        # What a dry run gives has the command in it.
+        return _prepared_handoff(read_command(data.get("command") or data)).with_fields(
+            fields or {}
+        )
     if _FOREIGN & data.keys():
         from passdown.core.handoff_formats import to_handoff_format
 
@@ -123,6 +133,36 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
     aliases = aliases_of(Handoff)
     names = {aliases[name]: name for name in data if name in aliases and aliases[name] not in data}
     return GivenHandoff(own, names, is_task_file).with_fields(fields or {})
+
+
+def read_command(given: object) -> HandoffCommand:
+    """A command, or the JSON object of one; raises InvalidInput for anything else."""
+    if isinstance(given, HandoffCommand):
+        return given
+    from passdown.core.codec import decode
+
+    try:
+        return decode(HandoffCommand, given)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"it is no command ({type(error).__name__}: {error})"
+        problem = Problem("command", "wrong_type", message, "a HandoffCommand, or its JSON object")
+        raise InvalidInput("the command is refused", [problem]) from error
+
+
+def _prepared_handoff(command: HandoffCommand) -> GivenHandoff:
+    """The handoff of a command that was prepared; refuses one that is recorded."""
+    if command.prepared is None:
+        message = f"it is recorded already, as version {command.version} of {command.task}"
+        problem = Problem("prepared", "already_recorded", message, "a command that was prepared")
+        raise InvalidInput("the handoff is refused", [problem], next_step=NOTHING_CHANGED)
+    try:
+        added = command.state_delta["add"].get("artifacts", ())
+        hashes = {entry["path"]: entry.get("sha256") for entry in added}
+    except (KeyError, TypeError, AttributeError) as error:
+        message = "it doesn't say what the handoff changes"
+        faulty = Problem("state_delta", "wrong_type", message, "what preparing it gave")
+        raise InvalidInput("the command is refused", [faulty]) from error
+    return GivenHandoff(named_by_shape(Handoff, command.prepared), prepared=hashes)
 
 
 _FOREIGN = {

@@ -9,14 +9,17 @@ from passdown.errors import Problem
 
 
 class HandoffCommand(NamedTuple):
-    """The result of a recorded handoff: what the receiver is given.
+    """The result of a handoff, recorded or only prepared: what the receiver is given.
 
     `state_delta` holds the actual changes, `context_summary` fits a prompt, `state_file` has the
     whole state. `held_by` names the human gates that keep the receiver from going on.
+
+    A command that is only prepared has no digest; `prepared` is the handoff that it is of, and
+    `hand_off(command)` records that.
     """
 
-    task_id: str
-    target_agent: str
+    task: str
+    to_agent: str
     phase: str
     outcome: str
     version: int
@@ -28,6 +31,7 @@ class HandoffCommand(NamedTuple):
     detail_score: int = 0
     is_replay: bool = False
     warnings: tuple[Problem, ...] = ()
+    prepared: dict[str, Any] | None = None
 
     to_dict = as_document
     __repr__ = short_repr
@@ -36,7 +40,7 @@ class HandoffCommand(NamedTuple):
 class Receipt(NamedTuple):
     """The result of a smaller write: its version and its new items."""
 
-    task_id: str
+    task: str
     version: int
     digest: str
     items: tuple[str, ...] = ()
@@ -48,11 +52,14 @@ class Receipt(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What a dry run finds: every problem and reason, and how complete the handoff is."""
+    """What a dry run finds: every problem and reason, how complete the handoff is, and the prepared
+    command with what it would change; None where it would be refused.
+    """
 
     problems: tuple[Problem, ...]
     detail_score: int
     handoff: dict[str, Any]
+    command: HandoffCommand | None = None
 
     @property
     def ok(self) -> bool:
@@ -66,6 +73,7 @@ class Check(NamedTuple):
             "detail_score": self.detail_score,
             "problems": [problem.to_dict() for problem in self.problems],
             "handoff": self.handoff,
+            "command": self.command.to_dict() if self.command else None,
         }
 
 

@@ -161,12 +161,6 @@ def _latest_summary(reader: Reader, row: TaskRow, items: Iterable[ItemRow]) -> l
     return [item for item in before if item.title][:1]
 
 
-def last_summary(reader: Reader, task: str) -> str:
-    """What the latest handoff with a summary says, on one line; empty where none has any."""
-    found = reader.items_before(task, "h", NEWEST, LATEST_SUMMARIES)
-    return next((item.title for item in found if item.title), "")
-
-
 def _gated(open_items: Sequence[ItemRow]) -> set[str]:
     """The blockers that a person has to settle: each is shown once, as the gate that waits."""
     places = {(item.position, item.index) for item in open_items if item.letter == "k"}

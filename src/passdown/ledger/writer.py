@@ -36,8 +36,9 @@ from passdown.errors import Conflict, Damaged, InvalidInput, KeyReused, Problem,
 from passdown.ledger.channel import with_channel, without_channel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    from passdown.core.fold import PreparedItems
     from passdown.core.index_entries import IndexedTexts
     from passdown.core.record import Head
     from passdown.core.rows import ItemRow
@@ -139,6 +140,14 @@ def _answer_from(step: Changes) -> dict[str, Any] | None:
     return answer
 
 
+def _answer_ahead(reader: Reader, task: str, step: Changes) -> dict[str, Any]:
+    """What the row of a handoff would keep for a repeat, before its decisions are stored."""
+    closed = {f"{task}#{change.letter}{change.ordinal}" for change in step.changed}
+    own = [row for row in step.added if row.letter == "d" and row.status in LIVE]
+    older = recent_decisions(reader, task, without=closed)
+    return {**json.loads(step.added[0].note), "decisions": [*older, *_short(own)][-2:]}
+
+
 def _keep_answer(writer: Writer, task: str, row: ItemRow) -> dict[str, Any]:
     """Complete what the row of a handoff keeps for a repeat, now that its decisions are stored."""
     answer = {**json.loads(row.note), "decisions": recent_decisions(writer, task)}
@@ -150,13 +159,15 @@ def _keep_answer(writer: Writer, task: str, row: ItemRow) -> dict[str, Any]:
 _RECENT, _FURTHER = 8, 200
 
 
-def recent_decisions(reader: Reader, task: str) -> list[dict[str, Any]]:
+def recent_decisions(
+    reader: Reader, task: str, *, without: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """The newest two decisions of a task that hold, oldest first."""
     reader.ahead(
         lambda asked: asked.superseders(task),
         lambda asked: asked.items_before(task, "d", NEWEST, _RECENT),
     )
-    replaced = {link.target for link in reader.superseders(task)}
+    replaced = {*without, *(link.target for link in reader.superseders(task))}
     live: list[ItemRow] = []
     for limit in (_RECENT, _FURTHER):
         newest = reader.items_before(task, "d", NEWEST, limit)
@@ -235,6 +246,13 @@ class StreamEntry(NamedTuple):
     expect: int | None = None
 
 
+class _Planned(NamedTuple):
+    """The record to append and what it changes; without changes, the record that is repeated."""
+
+    record: Record
+    step: Changes | None
+
+
 class Written(NamedTuple):
     """What was written: the record, its new items, what a handoff answers, the tasks it changed,
     the status of its task from then on.
@@ -273,41 +291,61 @@ class Ledger:
         # What only tells that a brief was delivered doesn't need this, and hooks do that all day.
         from passdown.core.index_entries import indexed_texts
 
-        body, redacted = redact_value(with_channel(entry.body, entry.author))
-        assert_no_secret(entry.task, "task")
-        entry = entry._replace(body=body, key=redact(entry.key)[0])
-        data = canonical_bytes(entry.body)
-        check_size(data)
-        stream = stream_of(entry.task)
-        items, texts = prepare_items(entry.body), indexed_texts(entry.body)
+        entry, redacted = _redacted(entry)
+        stream, items = stream_of(entry.task), prepare_items(entry.body)
+        texts = indexed_texts(entry.body)
         first = partial(_tip, stream=stream, key=entry.key)
         more = queries_ahead(entry.task, entry.kind, entry.body)
         # In its turn from the start: what follows looks at other tasks too.
         with self.store.writing([stream], first, *more, in_turn=True) as writer:
-            tip = writer.tip(stream, entry.key)
-            if self._witness is not None:
-                self._witness(writer, entry.task, tip.head if tip else None)
-            if tip is not None and tip.known:
-                known = repeated_record(
-                    writer, entry.task, entry.key, latest_only=entry.is_content_key
-                )
-                if known is not None:
-                    return _replayed(writer, known, entry, redacted)
-                entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
-            head = self._checked_head(tip, entry)
-            before = task_before(writer, entry.task, entry.kind, entry.body) if head else NO_TASK
-            if guard is not None:
-                guard(writer, before, entry.body)
-            record = self._chain(entry, data, stream, head)
-            step = fold_record(before, record, entry.body, items=items)
-            if head is not None and entry.expect_version not in (None, head.position):
-                _check_rebase(writer, entry, head, step)
-            record = writer.append(record)
-            answer = apply_changes(writer, record, before, step)
+            planned = self._plan(writer, entry, guard, items)
+            if planned.step is None:
+                return _replayed(writer, planned.record, entry, redacted)
+            step = planned.step
+            record = writer.append(planned.record)
+            answer = apply_changes(writer, record, step.before, step)
             index_record(writer, record, entry.body, step, texts)
             touched = (entry.task, *touched_tasks(writer, step))
         status = step.header["base_status"]
         return Written(record, entry.body, step.added, answer, False, redacted, touched, status)
+
+    def dry_run(self, entry: Entry, guard: Guard | None = None) -> Written:
+        """What `append` would give for a handoff, and refuse, without writing anything; the record
+        has no digest.
+        """
+        entry, redacted = _redacted(entry)
+        with self.store.reading() as reader:
+            planned = self._plan(reader, entry, guard, prepare_items(entry.body))
+            if planned.step is None:
+                return _replayed(reader, planned.record, entry, redacted)
+            step = planned.step
+            answer = _answer_from(step) or _answer_ahead(reader, entry.task, step)
+        record = planned.record._replace(digest="")
+        return Written(record, entry.body, step.added, answer, False, redacted)
+
+    def _plan(
+        self, reader: Reader, entry: Entry, guard: Guard | None, items: PreparedItems
+    ) -> _Planned:
+        """The record of an entry, chained, and what it changes; or the one that it repeats."""
+        stream = stream_of(entry.task)
+        tip = reader.tip(stream, entry.key)
+        if self._witness is not None:
+            self._witness(reader, entry.task, tip.head if tip else None)
+        if tip is not None and tip.known:
+            known = repeated_record(reader, entry.task, entry.key, latest_only=entry.is_content_key)
+            if known is not None:
+                return _Planned(known, None)
+            entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
+        head = self._checked_head(tip, entry)
+        before = task_before(reader, entry.task, entry.kind, entry.body) if head else NO_TASK
+        if guard is not None:
+            guard(reader, before, entry.body)
+        data = canonical_bytes(entry.body)
+        record = self._chain(entry, data, stream, head)
+        step = fold_record(before, record, entry.body, items=items)
+        if head is not None and entry.expect_version not in (None, head.position):
+            _check_rebase(reader, entry, head, step)
+        return _Planned(record, step)
 
     def deliver(
         self,
@@ -385,6 +423,14 @@ class Ledger:
         if progress:
             progress(total, total)
         return done
+
+
+def _redacted(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
+    """An entry without secrets, no larger than a record may be, and the kinds that it had."""
+    body, redacted = redact_value(with_channel(entry.body, entry.author))
+    assert_no_secret(entry.task, "task")
+    check_size(canonical_bytes(body))
+    return entry._replace(body=body, key=redact(entry.key)[0]), redacted
 
 
 def _tip(reader: Reader, stream: str, key: str) -> Tip | None:
@@ -490,7 +536,7 @@ def damaged_stream(stream: str, position: int) -> Damaged:
     )
 
 
-def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> None:
+def _check_rebase(reader: Reader, entry: Entry, head: Head, step: Changes) -> None:
     """A stale write may be placed after the others only if it adds and changes nothing."""
     expected = entry.expect_version or 0
     obstacles: list[str] = []
@@ -498,7 +544,7 @@ def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> No
         obstacles.append("that version does not exist yet")
     if entry.body.get("phase") or "status" in entry.body:
         obstacles.append("it moves the task")
-    if entry.kind == "handoff" and _was_handed_on(writer, entry):
+    if entry.kind == "handoff" and _was_handed_on(reader, entry):
         obstacles.append("the task was handed off since")
     if step.changed:
         obstacles.append("it closes or changes items that others may have changed")
@@ -506,7 +552,7 @@ def _check_rebase(writer: Writer, entry: Entry, head: Head, step: Changes) -> No
         obstacles.append("it changes the task itself")
     for row in step.added:
         if row.path:
-            history = writer.path_history(row.task, row.path)
+            history = reader.path_history(row.task, row.path)
             if history and history[-1].position > expected:
                 obstacles.append(f"{row.path} was handed off by someone else since")
     if obstacles:

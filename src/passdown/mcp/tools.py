@@ -480,9 +480,9 @@ def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> 
 
 def _command_text(command: HandoffCommand) -> str:
     said = "Already recorded" if command.is_replay else "Recorded"
-    to = f" to {one_line(command.target_agent)}" if command.target_agent else ""
+    to = f" to {one_line(command.to_agent)}" if command.to_agent else ""
     line = (
-        f"{said}: {command.task_id} version {command.version}, {command.outcome}{to}, "
+        f"{said}: {command.task} version {command.version}, {command.outcome}{to}, "
         f"phase {command.phase}. Detail score: {command.detail_score}/100."
     )
     held = f"Held by {', '.join(command.held_by)}: a person has to answer first."
@@ -564,7 +564,7 @@ def task_problems(given: JsonObject) -> list[Problem]:
 def _receipt_text(receipt: Receipt) -> str:
     said = "Already recorded" if receipt.is_replay else "Recorded"
     items = f", {', '.join(receipt.items)}" if receipt.items else ""
-    line = f"{said}: {receipt.task_id} version {receipt.version}{items}."
+    line = f"{said}: {receipt.task} version {receipt.version}{items}."
     return "\n".join([line, *warning_lines(receipt.warnings)])
 
 

@@ -45,7 +45,8 @@ def hand_off(
     """Record a handoff, with hashes of the files here that it names."""
     from passdown.core.results import HandoffCommand
 
-    reply = _post(ws, "/api/handoffs", _envelope(handoff, **given), key=key)
+    body = {"dry_run": given.pop("dry_run", False)} | _envelope(handoff, **given)
+    reply = _post(ws, "/api/handoffs", body, key=key)
     return decoded(reply, HandoffCommand)
 
 
@@ -65,10 +66,13 @@ def _envelope(
 ) -> JsonObject:
     """A handoff in any form, as a body, and what the files that it names are like here."""
     from passdown.core.intake import GivenHandoff, read_handoff
+    from passdown.core.results import HandoffCommand
     from passdown.core.schema import as_plain
 
     named = {name: as_plain(value) for name, value in fields.items() if value is not None}
     sent: object = handoff.data if isinstance(handoff, GivenHandoff) else handoff
+    if isinstance(sent, HandoffCommand):
+        sent = sent.to_dict()
     if isinstance(sent, bytes):
         sent = sent.decode("utf-8", "surrogateescape")
     body: JsonObject = {"handoff": as_plain(sent or {}), "defaults": named, "rebase": rebase}

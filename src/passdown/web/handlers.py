@@ -33,16 +33,18 @@ def hand_off(
     defaults: JsonObject | None = None,
     rebase: bool = False,
     changed_files: list[str] | None = None,
+    dry_run: bool = False,
 ) -> ApiResult:
     """Record a handoff.
 
     Args:
-        handoff: An object, or the text of one: JSON, YAML, a task file.
+        handoff: An object, or the text of one: JSON, YAML, a task file; or a prepared command.
         defaults: What the handoff leaves out.
         rebase: Place it after others, if it only adds.
         changed_files: What its file lists must account for.
+        dry_run: Only prepare it: the command with what it would change; nothing is recorded.
     """
-    options: JsonObject = {"rebase": rebase, "changed_files": changed_files}
+    options: JsonObject = {"rebase": rebase, "changed_files": changed_files, "dry_run": dry_run}
     return _record_handoff(request, handoff, defaults or {}, options)
 
 
@@ -64,6 +66,8 @@ def _record_handoff(
         handoff = given._replace(data={**given.data, "expect_version": request.expect_version})
         defaults = {}
     command = request.workspace.hand_off(handoff, key=request.key, **options, **defaults)
+    if command.prepared is not None:
+        return ApiResult(command.to_dict(), status=200)
     return ApiResult(command.to_dict(), command.version)
 
 

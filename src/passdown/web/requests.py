@@ -104,7 +104,7 @@ class ApiRequest:
 class ApiResult(NamedTuple):
     """What comes back: a document, and the version that it stands for; or `text`, `data` or
     the bytes of `file` as some medium. The file, and the folder it is alone in, are removed once it
-    was sent.
+    was sent. `status` is given where it isn't the operation's own.
     """
 
     document: Any
@@ -113,6 +113,7 @@ class ApiResult(NamedTuple):
     media: str = "application/json"
     data: bytes | None = None
     file: str = ""
+    status: int = 0
 
 
 RouteFunction = Callable[[ApiRequest], ApiResult]

@@ -184,7 +184,8 @@ def to_response(
         document = {**cast("dict[str, Any]", document), "warnings": [*said, *notes]}
     body = to_json(document)
     if found.version is None:
-        return Response(body, operation.status, media_type="application/json")
+        status = found.status or operation.status
+        return Response(body, status, media_type="application/json")
     return with_etag(request, body, f'"{found.version}"', operation.status)
 
 

@@ -269,7 +269,7 @@ def add_entry(
 
 def _was_taken_back(context: Context, receipt: Receipt) -> bool:
     with context.store.reading() as reader:
-        rows = reader.items_at(receipt.task_id, receipt.version)
+        rows = reader.items_at(receipt.task, receipt.version)
     return any(row.status in ("retracted", "reverted", "superseded") for row in rows)
 
 
@@ -417,7 +417,7 @@ def write_entry(
         warnings.append(Problem("", "redacted", message, level="warning"))
     warnings += context.mirror(written)
     return Receipt(
-        task_id=entry.task,
+        task=entry.task,
         version=written.record.position,
         digest=written.record.digest,
         items=tuple(row.address for row in sorted(written.added, key=_by_number)),

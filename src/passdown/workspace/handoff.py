@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.context.summary import summary
 from passdown.core.documents import delta_document
@@ -29,6 +29,7 @@ from passdown.errors import (
     InvalidInput,
     NotFound,
     Problem,
+    ProblemsError,
     limited_problems,
     unknown_task,
 )
@@ -40,8 +41,9 @@ from passdown.workspace import Workspace
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from passdown.core.intake import GivenHandoff
     from passdown.core.types import JsonObject
     from passdown.ledger import Written
     from passdown.store.statements import Reader
@@ -55,6 +57,7 @@ def hand_off(
     key: str | None = None,
     rebase: bool = False,
     changed_files: Sequence[str] | None = None,
+    dry_run: bool = False,
     **fields: Any,
 ) -> HandoffCommand:
     """Record a handoff and give its receiver's command.
@@ -62,73 +65,120 @@ def hand_off(
     Raises InvalidInput, GateRefused or Conflict; then nothing was changed.
 
     Args:
-        handoff: A `Handoff`, a dict, JSON, YAML or a task file's text.
+        handoff: A `Handoff`, a dict, JSON, YAML or a task file's text; or a prepared command, which
+            is refused if its task or its files have changed since.
         key: Idempotency key: a retry with the same key gives the same command.
         rebase: Append even if the task has changed since, where the handoff only adds.
         changed_files: Files that the handoff has to account for.
+        dry_run: Only prepare it: give the command with what it would change, and record nothing.
         **fields: Fields of the handoff that it leaves out, or all of them.
     """
     started = context.timer()
     given = read_handoff(handoff, fields)
-    data = given.data
+    turn = _accepted(context, given, changed_files, key=key, rebase=rebase)
+    notices: list[Problem] = []
+    guard = handoff_guard(turn.entry.task, _gate_check(context), turn.disk, notices)
+    if dry_run:
+        written = context.ledger.dry_run(turn.entry, guard)
+        return _command(context, turn, written, [*notices, *_needs(context, turn.plain, turn.body)])
+    entry = turn.entry._replace(body=_with_metrics(context, turn.entry.body, started))
+    alike = memory_warnings(context.store, entry.body)
+    written = context.ledger.append(entry, guard)
+    warnings = [*notices, *_redactions(written)]
+    warnings += [] if written.is_replay else alike
+    warnings += context.mirror(written)
+    warnings += [*_needs(context, turn.plain), *_left_open(context, turn.plain, written)]
+    return _command(context, turn, written, warnings)
+
+
+class _Accepted(NamedTuple):
+    """A handoff that passed its own checks: as plain data, as a record's body, and as an entry with
+    its files measured; `disk` is what they give reason to refuse it for.
+    """
+
+    plain: JsonObject
+    body: JsonObject
+    entry: Entry
+    disk: list[Problem]
+    problems: tuple[Problem, ...]
+
+
+def _accepted(
+    context: Context,
+    given: GivenHandoff,
+    changed_files: Sequence[str] | None,
+    *,
+    key: str | None = None,
+    rebase: bool = False,
+    with_warnings: bool = False,
+) -> _Accepted:
+    """Check what a handoff says by itself, and look at its files.
+
+    Raises InvalidInput with everything that is wrong with it, NotFound without its task.
+    """
     checked = check_fields(given, changed_files=changed_files)
-    unnamed = context.files.unnamed(data)
+    unnamed = context.files.unnamed(given.data)
     if checked.data is None or unnamed:
         slips = [each for each in checked.warnings if each.code in ("unknown_field", MORE_PROBLEMS)]
-        problems = (*checked.errors, *slips, *unnamed, *_files_anyway(context, data))
-        written_as = given.as_written(problems)
-        raise InvalidInput("the handoff is refused", written_as, next_step=NOTHING_CHANGED)
+        own = checked.problems if with_warnings else (*checked.errors, *slips)
+        problems = given.as_written((*own, *unnamed, *_files_anyway(context, given.data)))
+        raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
     _check_key(key)
-    is_content_key = key is None and not given.is_task_file
-    key = key or handoff_key(checked.data)
+    is_content_key = key is None and not given.is_task_file and given.prepared is None
+    key = key or handoff_key(checked.data, is_prepared=given.prepared is not None)
     plain = _signed(context, checked.data, key, latest_only=is_content_key)
     artifacts, disk = _measured(context, plain)
-    task = plain["task"]
+    body = handoff_body(plain, artifacts)
     entry = Entry(
-        task=task,
+        task=plain["task"],
         kind="handoff",
         author=plain["from_agent"],
-        body=_with_metrics(context, context.with_hashes(handoff_body(plain, artifacts)), started),
+        body=context.with_hashes(body),
         key=key,
         expect_version=plain.get("expect_version"),
         rebase=rebase,
         is_content_key=is_content_key,
     )
-    notices: list[Problem] = []
-    guard = handoff_guard(task, _gate_check(context), disk, notices)
-    alike = memory_warnings(context.store, entry.body)
-    written = context.ledger.append(entry, guard)
-    warnings = [*checked.warnings, *notices, *_redactions(written)]
-    warnings += [] if written.is_replay else alike
-    warnings += context.mirror(written)
-    warnings += [*_needs(context, plain), *_left_open(context, plain, written)]
-    return _command(context, written, limited_problems(warnings), detail_score(plain))
+    disk += _changed_since(given.prepared or {}, artifacts)
+    return _Accepted(plain, body, entry, disk, checked.problems)
+
+
+def _changed_since(
+    prepared: Mapping[str, str | None], artifacts: list[JsonObject]
+) -> Iterator[Problem]:
+    """Files that aren't what they were when the handoff was prepared."""
+    for artifact in artifacts:
+        path = artifact["path"]
+        if path in prepared and prepared[path] != artifact.get("sha256"):
+            message = f"{path} has changed since the handoff was prepared"
+            yield Problem("artifacts", "changed_file", message, "the same file", "prepare it again")
 
 
 def _command(
-    context: Context, written: Written, warnings: tuple[Problem, ...], score: int
+    context: Context, turn: _Accepted, written: Written, warnings: Iterable[Problem]
 ) -> HandoffCommand:
-    """What a recorded handoff gives back, the first time and each time that it is repeated."""
+    """What a handoff gives back: prepared, recorded, and each time that it is repeated."""
     record, body, answer = written.record, written.body, written.answer
-    task = record.stream.partition("/")[2]
+    task = turn.entry.task
     place = context.state_location(task)
-    head: dict[str, Any] = {
-        "task_id": task,
-        "version": record.position,
-        "digest": record.digest,
-    }
+    head = {"task_id": task, "version": record.position, "digest": record.digest}
+    own = (problem for problem in turn.problems if problem.level == "warning")
+    is_prepared = not record.digest
     return HandoffCommand(
-        **head,
-        target_agent=body.get("to_agent", ""),
+        task=task,
+        version=record.position,
+        digest=record.digest,
+        to_agent=body.get("to_agent", ""),
         phase=answer["phase"],
         outcome=body["outcome"],
         state_delta=delta_document(record, body, written.added, answer),
         context_summary=summary({**answer, **head}, place, counter=context.settings.counter),
         state_file=place,
         held_by=tuple(answer["held_by"]),
-        detail_score=score,
+        detail_score=detail_score(turn.plain),
         is_replay=written.is_replay,
-        warnings=warnings,
+        warnings=limited_problems([*own, *warnings]),
+        prepared={**turn.plain, "expect_version": record.position - 1} if is_prepared else None,
     )
 
 
@@ -155,7 +205,10 @@ def prepare_handoff(
     outcome: str = "completed",
     **fields: Any,
 ) -> HandoffCommand:
-    """Record a handoff of a task by its holder, and give the receiver's command.
+    """Prepare a handoff of a task by its holder: its command, with what it would change.
+
+    Nothing is recorded; `hand_off(command)` does that, and refuses it if the task or a file that it
+    names has changed since.
 
     Args:
         task: The task.
@@ -165,7 +218,7 @@ def prepare_handoff(
         **fields: Other fields of the handoff.
     """
     given = {**fields, "task": task, "to_agent": to_agent, "phase": phase, "outcome": outcome}
-    return workspace.hand_off(given)
+    return workspace.hand_off(given, dry_run=True)
 
 
 def check_handoff(
@@ -188,35 +241,36 @@ def check_handoff(
     try:
         given = read_handoff(handoff, fields)
         data = given.data
-        checked = check_fields(given, changed_files=changed_files)
-        unnamed = context.files.unnamed(data)
-        if checked.data is None or unnamed:
-            problems = (*checked.problems, *unnamed, *_files_anyway(context, data))
-            return Check(limited_problems(given.as_written(problems)), 0, data)
-        key = handoff_key(checked.data)
-        plain = _signed(context, checked.data, key, latest_only=not given.is_task_file)
+        turn = _accepted(context, given, changed_files, rebase=rebase, with_warnings=True)
     except InvalidInput as error:
-        return Check(error.problems, 0, data)
+        return Check(limited_problems(error.problems), 0, data)
     except NotFound as error:
         return Check((_no_task(error),), 0, data)
-    artifacts, disk = _measured(context, plain)
-    task, body = plain["task"], handoff_body(plain, artifacts)
+    entry, body, score = turn.entry, turn.body, detail_score(turn.plain)
+    task = entry.task
     with context.store.reading() as reader:
-        known = repeated_record(reader, task, key, latest_only=not given.is_task_file)
+        known = repeated_record(reader, task, entry.key, latest_only=entry.is_content_key)
         if known is not None:
             message = f"it is recorded already, as version {known.position} of {task}"
             repeat = Problem("", "already_recorded", message, level="warning")
-            return Check((repeat, *checked.problems), detail_score(plain), body)
+            return Check((repeat, *turn.problems), score, body)
         try:
             before = task_before(reader, task, "handoff", body)
             gates = handoff_reasons(reader, task, before, body, _gate_check(context))
-            gates += [] if rebase else _stale(reader, plain)
+            gates += [] if rebase else _stale(reader, turn.plain)
             gates += handoff_notices(reader, task, before, body)
         except NotFound as error:
             gates = [_no_task(error)]
     alike = memory_warnings(context.store, body)
-    problems = (*checked.problems, *disk, *gates, *_needs(context, plain, body), *alike)
-    return Check(limited_problems(problems), detail_score(plain), body)
+    problems = (*turn.problems, *turn.disk, *gates, *_needs(context, turn.plain, body), *alike)
+    check = Check(limited_problems(problems), score, body)
+    if not check.ok:
+        return check
+    try:
+        written = context.ledger.dry_run(entry)
+    except ProblemsError as error:
+        return check._replace(problems=limited_problems((*check.problems, *error.problems)))
+    return check._replace(command=_command(context, turn, written, ()))
 
 
 def _gate_check(context: Context) -> GateCheck:
@@ -362,12 +416,13 @@ def _not_there(files: CallerFiles, path: str, where: str) -> Problem:
     return Problem(where, "missing_file", f"{path} is not on {disk}", "an existing file", fix)
 
 
-def handoff_key(handoff: dict[str, Any]) -> str:
+def handoff_key(handoff: dict[str, Any], *, is_prepared: bool = False) -> str:
     """Without a key of its own, a handoff is known by its content: given twice, recorded once.
 
-    One that names the version it worked from is a compare-and-set and never taken for a repeat.
+    One that names the version it worked from is a compare-and-set and never taken for a repeat,
+    unless it was prepared: recording it again is a retry.
     """
-    if "expect_version" in handoff:
+    if "expect_version" in handoff and not is_prepared:
         return uuid.uuid4().hex
     text = json.dumps(handoff, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return "content-" + digest_bytes(text.encode()).removeprefix("sha256:")

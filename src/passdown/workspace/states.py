@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from passdown.core.handoff import TaskState
+from passdown.core.intake import read_command
 from passdown.core.kinds import stream_of
 from passdown.core.record import Head
 from passdown.core.results import HandoffCommand
-from passdown.errors import Conflict, NotAllowed, unknown_task
+from passdown.errors import Conflict, InvalidInput, NotAllowed, Problem, unknown_task
 from passdown.history.state import item_documents
 from passdown.history.state import state as task_state
 from passdown.ledger.channel import may_write
@@ -45,17 +46,24 @@ def load(context: Context, task: str) -> TaskState | None:
 def receive_handoff(context: Context, command: HandoffCommand) -> TaskState:
     """The full, verified state for the receiver of a handoff.
 
-    Raises GateRefused while a human gate holds the task, Conflict when it has changed since.
+    Raises GateRefused while a human gate holds the task, Conflict when it has changed since, and
+    InvalidInput for what is no command, or one that was prepared and not recorded.
 
     Args:
-        command: What recording the handoff gave.
+        command: What recording the handoff gave, or its JSON object.
     """
     from passdown.workspace.task_context import gate_error
 
+    command = read_command(command)
+    if command.prepared is not None:
+        message = "it was prepared and not recorded"
+        problem = Problem("prepared", "not_recorded", message, "what hand_off(command) gives")
+        raise InvalidInput("the command is refused", [problem])
+
     with context.store.reading() as reader:
-        row = reader.task(command.task_id)
+        row = reader.task(command.task)
         if row is None:
-            raise unknown_task(command.task_id)
+            raise unknown_task(command.task)
         target = row.header["target_agent"]
         if target and not may_write(target):
             raise NotAllowed(
@@ -67,7 +75,7 @@ def receive_handoff(context: Context, command: HandoffCommand) -> TaskState:
         held = item_documents(reader, row.task, reader.open_items(row.task, ("k",)))
         if held:
             raise gate_error(row.task, [document for _, document in held])
-        return TaskState.from_dict(task_state(reader, command.task_id))
+        return TaskState.from_dict(task_state(reader, command.task))
 
 
 def _check_command(reader: Reader, row: TaskRow, command: HandoffCommand) -> None:

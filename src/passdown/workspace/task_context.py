@@ -15,7 +15,6 @@ from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import JsonObject
 from passdown.core.views import NextStep
 from passdown.errors import GateRefused, Problem, unknown_task
-from passdown.history.facts import last_summary
 from passdown.history.state import item_documents, mark_superseded
 from passdown.workspace.context import Context
 
@@ -125,7 +124,7 @@ def compact_context(
         decisions = [document for _, document in item_documents(reader, task, live)]
         blockers = item_documents(reader, task, reader.open_items(task, ("b",)))
         questions = open_questions(reader.open_items(task, ("q",)))
-        said = row.header["context_summary"] or last_summary(reader, task)
+        said = row.header["context_summary"]
     return compact_context(
         {
             "task_id": task,
