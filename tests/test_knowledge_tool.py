@@ -26,7 +26,6 @@ from passdown.workspace.knowledge_tool import (
     KnowledgeTool,
     as_anthropic,
     as_openai,
-    at_boundary,
     pending_entries,
 )
 from tests.faults.tools import ROOT, worker_environment
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from passdown import Workspace
+    from passdown.knowledge.sync import KnowledgeSync
 
 QUICK = Settings(durability="normal", embedder="none")
 Document = dict[str, Any]
@@ -54,6 +54,10 @@ def entry(name: str, summary: str = "Something", **more: Any) -> Document:
 
 def file_of(ws: Workspace) -> Path:
     return Path(ws.root, "knowledge.dot")
+
+
+def at_boundary(ws: Workspace, path: str = "") -> KnowledgeSync:
+    return ws.knowledge.sync(path, agent="relay")
 
 
 def names(ws: Workspace, *agents: str) -> list[str]:
@@ -161,7 +165,7 @@ def test_a_bad_entry_gets_all_its_problems_at_once_and_changes_nothing(ws: Works
         "knowledge.tags[0]",
         "knowledge.type",
     ]
-    assert "one of task, agent, decision" in answer.text
+    assert "task | agent | decision" in answer.text
     unknown = tool(entry("A", edges=[{"relation": "uses", "target": "nowhere"}]))
     assert unknown.is_error
     assert "knowledge.edges[0].target: there is no node 'nowhere'" in unknown.text
@@ -284,19 +288,19 @@ def test_a_boundary_brings_all_buffers_to_the_file_in_one_batch(ws: Workspace) -
     coder(entry("C"))
     KnowledgeTool(ws, "stranger")(entry("D"))
     assert names(ws, "coder", "architect") == ["A", "B", "C"]
-    boundary = at_boundary(ws, "T-1", ["coder", "architect"])
-    assert [(found.agent, found.nodes[0].id) for found in boundary.entries] == [
+    assert [(found.agent, found.nodes[0].id) for found in pending_entries(ws)] == [
         ("coder", "A"),
         ("architect", "B"),
         ("coder", "C"),
+        ("stranger", "D"),
     ]
-    assert (boundary.others, boundary.is_changed, boundary.reports) == (1, True, ())
+    boundary = at_boundary(ws)
+    assert (boundary.is_changed, boundary.reports) == (True, ())
     graph = read_graph(file_of(ws).read_text("utf-8"))
     assert [node.id for node in graph.nodes] == ["A", "B", "C", "D"]
     assert [edge.key for edge in graph.edges] == [("B", "uses", "A")]
     assert coder.buffer() == architect.buffer() == pending_entries(ws) == []
-    again = at_boundary(ws, "T-1")
-    assert (again.entries, again.is_changed) == ((), False)
+    assert not at_boundary(ws).is_changed
 
 
 @pytest.mark.promise("S4-28")
@@ -305,11 +309,11 @@ def test_an_edge_that_says_more_than_the_file_waits_for_the_next_boundary(ws: Wo
     uses = {"relation": "uses", "target": "A"}
     tool(entry("A"))
     tool(entry("B", edges=[uses]))
-    at_boundary(ws, "T-1")
+    at_boundary(ws)
     tool(entry("B", edges=[{**uses, "attributes": {"since": "May"}}]))
     (waits,) = pending_entries(ws)
     assert [dict(edge.attributes) for edge in waits.edges] == [{"since": "May"}]
-    assert at_boundary(ws, "T-1").entries == (waits,)
+    at_boundary(ws)
     (edge,) = read_graph(file_of(ws).read_text("utf-8")).edges
     assert dict(edge.attributes) == {"since": "May"}
     assert pending_entries(ws) == []
@@ -321,13 +325,13 @@ def test_a_boundary_merges_and_reports_what_contradicts(ws: Workspace) -> None:
     KnowledgeTool(ws, "coder")(entry("A", "By the coder"))
     KnowledgeTool(ws, "architect")(entry("A", "By the architect"))
     assert names(ws, "coder") == []
-    (report,) = at_boundary(ws, "T-1").reports
+    (report,) = at_boundary(ws).reports
     assert (report.path, report.code) == ("nodes.A", "conflict")
     text = file_of(ws).read_text("utf-8")
     assert text.count('"A"') == 1
     file_of(ws).write_text(text.replace("By the architect", "By hand"), "utf-8")
     KnowledgeTool(ws, "coder")(entry("A", "By the coder again"))
-    boundary = at_boundary(ws, "T-1")
+    boundary = at_boundary(ws)
     assert [report.code for report in boundary.reports] == ["conflict"]
     assert "By hand" in Path(boundary.kept_aside).read_text("utf-8")
     assert "By the coder again" in file_of(ws).read_text("utf-8")
@@ -337,10 +341,10 @@ def test_a_file_that_cannot_be_read_is_kept_and_all_entries_wait_for_a_new_one(
     ws: Workspace,
 ) -> None:
     KnowledgeTool(ws, "coder")(entry("A"))
-    at_boundary(ws, "T-1")
+    at_boundary(ws)
     file_of(ws).write_text("digraph {", "utf-8")
     assert names(ws, "coder") == ["A"]
-    boundary = at_boundary(ws, "T-1")
+    boundary = at_boundary(ws)
     assert [report.code for report in boundary.reports] == ["unreadable"]
     assert Path(boundary.kept_aside).read_text("utf-8") == "digraph {"
     assert pending_entries(ws) == []
@@ -348,7 +352,7 @@ def test_a_file_that_cannot_be_read_is_kept_and_all_entries_wait_for_a_new_one(
 
 def test_another_file_has_its_own_boundary(ws: Workspace) -> None:
     KnowledgeTool(ws, "coder")(entry("A"))
-    at_boundary(ws, "T-1", path="docs.json")
+    at_boundary(ws, "docs.json")
     assert pending_entries(ws, path="docs.json") == []
     assert names(ws) == ["A"]
 
@@ -386,8 +390,7 @@ def test_a_kill_before_the_boundary_loses_no_entry(ws: Workspace) -> None:
     assert not file_of(ws).exists()
     rebuilt = KnowledgeTool(ws, "coder").buffer()
     assert len(answered) <= len(rebuilt) <= len(answered) + 1
-    boundary = at_boundary(ws, "T-1", ["coder"])
-    assert list(boundary.entries) == rebuilt
+    assert at_boundary(ws).is_changed
     text = file_of(ws).read_text("utf-8")
     assert [text.count(f'"N-{number}"') for number in answered] == [1] * len(answered)
     assert ws.verify().findings == ()

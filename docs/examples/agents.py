@@ -3,7 +3,7 @@ from pathlib import Path
 import passdown
 from passdown.errors import GateRefused
 from passdown.relay.agents import AgentStates
-from passdown.workspace.knowledge_tool import KnowledgeTool, at_boundary
+from passdown.workspace.knowledge_tool import KnowledgeTool
 
 with passdown.open(".") as ws:
     ws.create_task("T-1", title="Sessions", agent="architect")
@@ -25,7 +25,8 @@ with passdown.open(".") as ws:
     states.move("coder", "TESTING", "DONE", "WAITING")
     states.release("coder", "done")
 
-    boundary = at_boundary(ws, "T-1", ["coder"])
-    print(f"{len(boundary.entries)} entry is now in {Path(boundary.path).name}")
+    waiting = tool.buffer()
+    synced = ws.knowledge.sync(agent="coder")
+    print(f"{len(waiting)} entry is now in {Path(synced.path).name}")
     for entry in states.log("coder"):
         print(entry["number"], entry["kind"], *entry.get("path", []), sep=" ")

@@ -309,12 +309,12 @@ def part_digest(part: Part) -> str:
 
 def sync_base(graph: Graph, seq: int) -> SyncBase:
     """The state to store once graph and file are the same."""
-    return SyncBase(seq, {name: part_digest(part) for name, part in _parts_of(graph).items()})
+    return SyncBase(seq, {name: part_digest(part) for name, part in parts_of(graph).items()})
 
 
 def merge_graphs(ledger: Graph, file: Graph, base: SyncBase) -> Merge:
     """Compare ledger, file and the last sync; a part that both changed is a conflict."""
-    ours, theirs = _parts_of(ledger), _parts_of(file)
+    ours, theirs = parts_of(ledger), parts_of(file)
     taken: list[Part] = []
     reports: list[Problem] = []
     for name, part in theirs.items():
@@ -334,10 +334,11 @@ def merge_graphs(ledger: Graph, file: Graph, base: SyncBase) -> Merge:
             message = "was removed from the file; it is there again"
             fix = "remove it from the graph with knowledge forget"
             reports.append(_warning(part, "put_back", message, fix))
-    return Merge(*_split(taken), tuple(reports))
+    return Merge(*split_parts(taken), tuple(reports))
 
 
-def _parts_of(graph: Graph) -> dict[str, Part]:
+def parts_of(graph: Graph) -> dict[str, Part]:
+    """The nodes and edges of a graph by name."""
     return {_part_name(part): part for part in (*graph.nodes, *graph.edges)}
 
 
@@ -367,9 +368,9 @@ class KnowledgeUpdate(NamedTuple):
 
 def update_graph(file: Graph, entries: Graph, ledger: Graph, *, is_only: bool) -> KnowledgeUpdate:
     """Add entries to a file's graph, or, with `is_only`, replace it by them."""
-    held, given, known = _parts_of(file), _parts_of(entries), _parts_of(ledger)
+    held, given, known = parts_of(file), parts_of(entries), parts_of(ledger)
     wished = given if is_only else held | given
-    merge = merge_graphs(ledger, graph_of(*_split(wished.values())), sync_base(file, 0))
+    merge = merge_graphs(ledger, graph_of(*split_parts(wished.values())), sync_base(file, 0))
     reports = [report for report in merge.reports if report.code == "conflict"]
     disputed = {report.path for report in reports}
     taken = {_part_name(part) for part in (*merge.nodes, *merge.edges)}
@@ -387,11 +388,12 @@ def update_graph(file: Graph, entries: Graph, ledger: Graph, *, is_only: bool) -
         ends = {end for part in wished.values() if isinstance(part, Edge) for end in part.key[::2]}
         missing = (end for end in ends - wished.keys() if not is_reference(end))
         wished = wished | {name: known[name] for name in missing if name in known}
-    whole, new = graph_of(*_split(wished.values())), graph_of(*_split(news))
+    whole, new = graph_of(*split_parts(wished.values())), graph_of(*split_parts(news))
     return KnowledgeUpdate(whole, new.nodes, new.edges, tuple(reports), lost)
 
 
-def _split(parts: Iterable[Part]) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
+def split_parts(parts: Iterable[Part]) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
+    """Nodes and edges apart."""
     listed = list(parts)
     nodes = tuple(part for part in listed if isinstance(part, Node))
     return nodes, tuple(part for part in listed if isinstance(part, Edge))

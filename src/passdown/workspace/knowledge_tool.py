@@ -7,8 +7,8 @@ are written to it together at the end of a piece of work.
 from __future__ import annotations
 
 import json
-import logging
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -24,33 +24,23 @@ from passdown.core.graph import (
     Edge,
     Graph,
     Node,
-    check_graph,
-    summary_line,
 )
 from passdown.core.kinds import stream_of
-from passdown.core.knowledge import graph_values, reserved_problems
 from passdown.core.names import agent_problems, id_problems
-from passdown.core.text import visible
+from passdown.core.schema import check_json
 from passdown.errors import GateRefused, InvalidInput, Problem
 from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph
-from passdown.knowledge.sync import DEFAULT_FILE, sync_path
+from passdown.knowledge.sync import DEFAULT_FILE, parts_of, split_parts, sync_path
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from passdown.core.results import Receipt
-    from passdown.store.statements import Reader
     from passdown.workspace import Workspace
-    from passdown.workspace.context import Context
 
-
-if TYPE_CHECKING:
-    Origin = tuple[str, int]
-
-LOG = logging.getLogger("passdown.knowledge")
-RELAY = "relay"
+    Document = dict[str, Any]
 
 
 class PendingEntry(NamedTuple):
@@ -65,21 +55,6 @@ class PendingEntry(NamedTuple):
     edges: tuple[Edge, ...]
 
 
-class BoundaryResult(NamedTuple):
-    """What was written to the knowledge file: the entries of the given agents, and the number of
-    others. `reports` are conflicts and other things to look at; `kept_aside` is where a file went
-    that was changed on both sides or can't be read.
-    """
-
-    task: str
-    path: str
-    entries: tuple[PendingEntry, ...]
-    others: int
-    is_changed: bool
-    kept_aside: str
-    reports: tuple[Problem, ...]
-
-
 def pending_entries(
     workspace: Workspace, agents: Collection[str] = (), *, path: str = ""
 ) -> list[PendingEntry]:
@@ -87,84 +62,35 @@ def pending_entries(
     file that can't be read counts as empty.
     """
     context = WorkspaceStreams(workspace).context
-    found: dict[Origin, tuple[list[Node], list[Edge]]] = {}
+    target = sync_path(context.root, path or DEFAULT_FILE, context.place.folder)
+    found: dict[tuple[str, int], list[Node | Edge]] = {}
+    entries: list[tuple[int, PendingEntry]] = []
     with context.store.reading() as reader:
         known = written_graph(reader)
-        file = _read_graph_file(context, path, known)
-        nodes = {node.id: node for node in file.nodes}
-        edges = {edge.key: edge for edge in file.edges}
-        node_origins, edge_origins = _origins(reader)
-        for node in known.nodes:
-            if nodes.get(node.id) != node:
-                found.setdefault(node_origins[node.id], ([], []))[0].append(node)
-        for edge in known.edges:
-            if edges.get(edge.key) != edge:
-                found.setdefault(edge_origins[edge.key], ([], []))[1].append(edge)
-        entries = _authored(reader, found)
-    return [entry for entry in entries if not agents or entry.agent in agents]
+        written = parts_of(_read_graph_file(target, known))
+        origins: dict[object, tuple[str, int]] = {
+            row.node.id: (row.task, row.position) for row in reader.known_nodes()
+        }
+        origins |= {edge.key: (task, version) for edge, task, version in reader.edges_with_origin()}
+        for name, part in parts_of(known).items():
+            if written.get(name) != part:
+                key = part.id if isinstance(part, Node) else part.key
+                found.setdefault(origins[key], []).append(part)
+        for (task, version), new in found.items():
+            record = reader.record(stream_of(task), version)
+            author, seq = (record.author, record.seq) if record else ("", 0)
+            entries.append((seq, PendingEntry(author, task, version, *split_parts(new))))
+    ordered = (entry for _, entry in sorted(entries, key=lambda pair: pair[0]))
+    return [entry for entry in ordered if not agents or entry.agent in agents]
 
 
-def at_boundary(
-    workspace: Workspace,
-    task: str,
-    agents: Collection[str] = (),
-    *,
-    path: str = "",
-    by: str = RELAY,
-) -> BoundaryResult:
-    """At the end of a piece of work, write all pending entries to the knowledge file.
-
-    Where the file was changed as well, the ledger wins, the file is kept aside and the conflict is
-    reported; changes of the file alone are recorded with `by` as author. The file is shared, so
-    entries of other agents are written too. A repeat does no harm.
-    """
-    entries = pending_entries(workspace, path=path)
-    synced = workspace.knowledge.sync(path, agent=by)
-    mine = tuple(entry for entry in entries if not agents or entry.agent in agents)
-    LOG.info("%s: %d entries brought to %s", task, len(entries), synced.path)
-    for report in synced.reports:
-        LOG.warning("%s: %s", task, visible(report.line()))
-    return BoundaryResult(
-        task=task,
-        path=synced.path,
-        entries=mine,
-        others=len(entries) - len(mine),
-        is_changed=synced.is_changed,
-        kept_aside=synced.kept_aside,
-        reports=synced.reports,
-    )
-
-
-def _read_graph_file(context: Context, path: str, known: Graph) -> Graph:
-    target = sync_path(context.root, path or DEFAULT_FILE, context.place.folder)
+def _read_graph_file(target: str, known: Graph) -> Graph:
     try:
         text = Path(target).read_bytes().decode().replace("\r\n", "\n")
         return read_graph(text, known=[node.id for node in known.nodes]) if text else Graph()
     except (FileNotFoundError, UnicodeDecodeError, InvalidInput):
         return Graph()
 
-
-def _origins(reader: Reader) -> tuple[dict[str, Origin], dict[tuple[str, str, str], Origin]]:
-    """The record that added each node, by id, and each edge, by key."""
-    nodes = {row.node.id: (row.task, row.position) for row in reader.known_nodes()}
-    edges = {edge.key: (task, version) for edge, task, version in reader.edges_with_origin()}
-    return nodes, edges
-
-
-def _authored(
-    reader: Reader, found: Mapping[Origin, tuple[list[Node], list[Edge]]]
-) -> list[PendingEntry]:
-    """What each record added, with its author, in the order of writing."""
-    entries: list[tuple[int, PendingEntry]] = []
-    for (task, version), (nodes, edges) in found.items():
-        record = reader.record(stream_of(task), version)
-        author, seq = (record.author, record.seq) if record else ("", 0)
-        entries.append((seq, PendingEntry(author, task, version, tuple(nodes), tuple(edges))))
-    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
-
-
-if TYPE_CHECKING:
-    Document = dict[str, Any]
 
 MAX_EDGES = 50
 _EXAMPLE = {
@@ -298,8 +224,7 @@ class KnowledgeTool:
         An invalid entry changes nothing, and the answer lists all of its problems.
         """
         try:
-            node, edges = _split(_entry(arguments))
-            self._check_types(node, edges)
+            node, edges = _entry(arguments)
             receipt = self._workspace.knowledge.add(
                 [node], edges, agent=self.agent, task=self.task or None
             )
@@ -311,108 +236,50 @@ class KnowledgeTool:
         """What this agent recorded and the knowledge file doesn't have yet, oldest first."""
         return pending_entries(self._workspace, [self.agent])
 
-    def _check_types(self, node: Document, edges: list[Document]) -> None:
-        """If something has the wrong type, find all other problems too: recording would stop at the
-        types.
-        """
-        try:
-            graph_values([node], edges)
-        except InvalidInput as error:
-            texts, joined = _readable(node), [_readable_edge(edge) for edge in edges]
-            others = [*check_graph([texts], joined, ()), *reserved_problems([texts], joined)]
-            told = [problem.path for problem in error.problems]
-            # Which nodes are known is asked when it is written; what has a wrong type is settled.
-            more = [p for p in others if p.code != "unknown_node" and not _is_within(p.path, told)]
-            raise InvalidInput(error.message, [*error.problems, *more]) from error
 
+def _entry(arguments: object) -> tuple[Document, list[Document]]:
+    """The node and the edges in a model's arguments; raises InvalidInput with all problems.
 
-def _entry(arguments: object) -> Document:
-    """The entry in a model's arguments; raises InvalidInput with an example."""
-    given = _object(arguments, "")
-    if "knowledge" not in given:
-        looks_bare = bool({"id", "type", "summary"} & given.keys())
-        message = "the entry is outside of it" if looks_bare else "is missing"
-        raise _invalid_arguments("knowledge", "required", message, "an object with one entry")
-    if others := sorted(str(name)[:40] for name in given if name != "knowledge"):
-        message = f"unknown parameters: {', '.join(others[:5])}"
-        raise _invalid_arguments("", "unknown_parameter", message, "only `knowledge`")
-    return _object(given["knowledge"], "knowledge")
-
-
-def _object(given: object, path: str) -> Document:
-    """An object; some models give it as JSON."""
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError) as error:
-            raise _invalid_arguments(path, "invalid_json", str(error)[:120], "an object") from error
-    if not isinstance(given, dict):
-        raise _invalid_arguments(path, "wrong_type", f"{type(given).__name__} given", "an object")
-    return cast("Document", given)
-
-
-def _invalid_arguments(path: str, code: str, message: str, expected: str) -> InvalidInput:
-    fix = json.dumps({"knowledge": _EXAMPLE})
-    return InvalidInput("refused", [Problem(path, code, message, expected, fix)])
-
-
-def _split(entry: Document) -> tuple[Document, list[Document]]:
-    """An entry as a node and its edges, each of which starts at the node."""
-    node = {name: value for name, value in entry.items() if name != "edges"}
-    given: object = entry.get("edges")
-    given = [] if given is None else given
-    if not isinstance(given, list):
-        raise _invalid_arguments("knowledge.edges", "wrong_type", type(given).__name__, "a list")
-    edges = cast("list[object]", given)
-    if len(edges) > MAX_EDGES:
-        message = f"{len(edges):,} edges"
-        raise _invalid_arguments(
-            "knowledge.edges", "too_many", message, f"at most {MAX_EDGES} at a time"
+    What has the right shape is left to the graph, which checks the rest.
+    """
+    problems: list[Problem] = []
+    try:
+        given: Document = check_json(
+            arguments, KNOWLEDGE_ADD["input_schema"], "", problems, _as_object
         )
-    return node, [_from_node(edge, node, place) for place, edge in enumerate(edges)]
-
-
-def _from_node(edge: object, node: Document, place: int) -> Document:
-    """An edge that starts at the node; what isn't an object is refused later."""
-    if not isinstance(edge, dict):
-        return cast("Document", edge)
-    given = cast("Document", edge)
+    except RecursionError:
+        given, problems = {}, [Problem("knowledge", "too_deep", "is nested too deeply", "an entry")]
+    is_inside = re.compile(r"knowledge\.")
+    if any(p.code in _SHAPE or not is_inside.match(p.path) for p in problems):
+        # Fields that an entry doesn't have are attributes.
+        told = [p for p in problems if p.code != "unknown_field" or not is_inside.match(p.path)]
+        raise InvalidInput("refused", [_with_example(problem) for problem in told])
+    node: Document = dict(given["knowledge"])
+    edges: list[Document] = node.pop("edges", [])
     name = node.get("id")
-    if given.get("source", name) != name:
-        path = f"knowledge.edges[{place}].source"
-        raise _invalid_arguments(
-            path, "not_allowed", "is another node", "the entry's id, or nothing"
-        )
-    return {**given, "source": name}
+    others = [place for place, edge in enumerate(edges) if edge.get("source", name) != name]
+    if others:
+        where, expected = f"knowledge.edges[{others[0]}].source", "the entry's id, or nothing"
+        raise InvalidInput("refused", [Problem(where, "not_allowed", "is another node", expected)])
+    return node, [{**edge, "source": name} for edge in edges]
 
 
-def _readable(node: Document) -> Node:
-    """A node with those of its parts that are text."""
-    texts = _texts(node)
-    inner = _texts(node.get("attributes"))
-    tags: object = node.get("tags")
-    listed = cast("list[object]", tags) if isinstance(tags, list) else []
-    names = ("id", "type", "summary")
-    attributes = {**inner, **{name: text for name, text in texts.items() if name not in names}}
-    summary = texts.get("summary") or summary_line(attributes.get("description", ""))
-    kept = tuple(tag for tag in listed if isinstance(tag, str))
-    return Node(texts.get("id", ""), texts.get("type", ""), summary, kept, attributes)
+_SHAPE = ("wrong_type", "too_many")
 
 
-def _readable_edge(edge: Document) -> Edge:
-    texts = _texts(edge)
-    return Edge(texts.get("source", ""), texts.get("relation", ""), texts.get("target", ""))
+def _as_object(value: object, kind: str) -> object:
+    """An object without empty members; some models give it as JSON."""
+    if kind == "object" and isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if kind != "object" or not isinstance(value, dict):
+        return value
+    return {name: part for name, part in cast("Document", value).items() if part is not None}
 
 
-def _texts(given: object) -> dict[str, str]:
-    if not isinstance(given, dict):
-        return {}
-    pairs = cast("Document", given).items()
-    return {str(name): value for name, value in pairs if isinstance(value, str)}
-
-
-def _is_within(path: str, told: Iterable[str]) -> bool:
-    return any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in told)
+def _with_example(problem: Problem) -> Problem:
+    is_outer = problem.path in ("", "knowledge")
+    return problem._replace(fix=json.dumps({"knowledge": _EXAMPLE})) if is_outer else problem
 
 
 def _refusal(problems: Iterable[Problem]) -> KnowledgeToolResult:
