@@ -6,7 +6,7 @@ notes, most of them before the reader was tuned; notes that are held out were ne
 those marked after tuning show how it does on a note it was not made for. A line that can be taken
 either way counts neither for nor against; how many of those were taken is among the figures. A mark
 of a decision may hold the hash of its reason's first three words: the reason has to be kept, too.
-A mark with a `source` names the public file; notes that aren't in the folder are left out.
+A mark with a `source` names the public file; marks whose note isn't in the folder are listed.
 """
 
 from __future__ import annotations
@@ -93,13 +93,18 @@ def _places(text: str, item: NoteItem, kind: str) -> set[Any]:
 
 def marked_notes(folder: Path) -> list[dict[str, Any]]:
     """The marks of the notes that are in the folder, as they were when they were marked."""
-    found: list[dict[str, Any]] = []
-    for path in sorted(MARKS.glob("*.json")):
-        marks = json.loads(path.read_text("utf-8"))
-        note = folder / marks["note"]
-        if note.is_file() and hashlib.sha256(note.read_bytes()).hexdigest() == marks["sha256"]:
-            found.append(marks)
-    return found
+    return [marks for marks in all_marks() if has_note(folder, marks)]
+
+
+def all_marks() -> list[dict[str, Any]]:
+    """Every file of marks."""
+    return [json.loads(path.read_text("utf-8")) for path in sorted(MARKS.glob("*.json"))]
+
+
+def has_note(folder: Path, marks: dict[str, Any]) -> bool:
+    """Whether the note of some marks is in the folder, as it was when it was marked."""
+    note = folder / marks["note"]
+    return note.is_file() and hashlib.sha256(note.read_bytes()).hexdigest() == marks["sha256"]
 
 
 def reasons(folder: Path) -> tuple[int, int]:
@@ -174,7 +179,9 @@ def measure(run: Run) -> Measured:
     marked = marked_notes(folder)
     whole = [marks for marks in marked if len(marks["kinds"]) == len(KINDS)]
     out = sum(marks["held_out"] for marks in whole)
+    absent = [marks["note"] for marks in all_marks() if not has_note(folder, marks)]
     found.notes = [
+        *([f"not measured, since they are not in the folder: {', '.join(absent)}"] * bool(absent)),
         f"{len(whole)} notes marked for every kind ({out} of them held out), "
         f"{len(marked) - len(whole)} more for questions and blockers alone",
         f"{sum(len(marks['either_way']) for marks in marked)} lines can be taken either way; "

@@ -1,9 +1,10 @@
 """What a brief of 500 tokens shows of real notes, and whether the rest of them can be reached.
 
 The notes are files in the folder that PASSDOWN_DATA names (`notes/*.md`, `notes/*.json`). Each one
-becomes a task with one handoff. An item is shown when a line of the brief bears its address and its
-own whole sentence. It is reachable when the brief names the command that prints the task's state,
-and both that state and the item's address give every field of it as it was handed over.
+becomes a task with one handoff, extracted as `passdown migrate` does it. An item is shown when a
+line of the brief bears its address and its own whole sentence. It is reachable when the brief names
+the command that prints the task's state, and both that state and the item's address give every
+field of it as it was handed over.
 """
 
 from __future__ import annotations
@@ -16,14 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import passdown
 from bench.figures import Measured, Row, Target, median
-from bench.note_reading import LIMIT, UNSTATED, Note, read_markdown
 from passdown.core.items import one_line
 from passdown.core.settings import Settings
 from passdown.core.tokens import counter_of
+from passdown.imports.note_handoffs import as_handoff
+from passdown.imports.note_items import extract_note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bench.run import Run
 
 FOLDER = "PASSDOWN_DATA"
@@ -44,13 +44,22 @@ LISTS = {
     "decisions": Held("d", "decisions", "decisions", "summary"),
     "artifacts": Held("a", "files", "artifacts", "path"),
     "dependencies_for_next": Held("r", "files", "reading", "file"),
-    "gotchas": Held("g", "warnings", "gotchas", "issue"),
-    "warnings": Held("w", "warnings", "warnings", "text"),
+    "gotchas": Held("g", "gotchas", "gotchas", "issue"),
+    "patterns_discovered": Held("p", "patterns", "patterns", "pattern"),
     "suggested_next_steps": Held("n", "next steps", "next_steps", "step"),
     "blockers": Held("b", "blockers", "blockers", "blocker"),
     "open_questions": Held("q", "questions", "questions", "question"),
 }
 KINDS = tuple(dict.fromkeys(held.kind for held in LISTS.values()))
+
+
+class Note(NamedTuple):
+    """One note: its name, its text, its title and what was extracted from it."""
+
+    name: str
+    text: str
+    title: str
+    handoff: dict[str, Any]
 
 
 class Told(NamedTuple):
@@ -104,107 +113,23 @@ def _files(run: Run) -> list[Path]:
 
 
 def read(path: Path) -> Note:
-    """A note file, by its ending; one that only looks like JSON is read as text."""
-    note = Note(re.sub(r"[^A-Za-z0-9._-]", "-", path.stem), path.read_text("utf-8"))
-    report = _report(note.text) if path.suffix == ".json" else None
-    if report is None:
-        read_markdown(note)
-    else:
-        _read_report(note, report)
-    note.title = (note.title or note.name)[:LIMIT]
-    return note
-
-
-def _report(text: str) -> dict[str, Any] | None:
-    try:
-        report = json.loads(text)
-    except ValueError:
-        return None
-    return report if isinstance(report, dict) else {"entries": report}
-
-
-# JSON reports say by their keys what is what.
-_KEYS = {
-    "decisions": re.compile(r"decisions$|^assumptions$"),
-    "workarounds": re.compile(r"^workarounds(_applied)?$"),
-    "warnings": re.compile(r"^(errors(_encountered)?|warnings|technical_debt|risks|issues)$"),
-    "suggested_next_steps": re.compile(r"^(future_work|next_steps|todo|remaining)$"),
-    "blockers": re.compile(r"^(blockers|blocked_by|still_running)$"),
-    "open_questions": re.compile(r"^(open_)?questions$"),
-}
-_CHANGES = {"created": "created", "modified": "modify", "deleted": "delete"}
-_HOME = re.compile(r"^/(?:home|Users)/[^/]+/")
-
-
-def _read_report(note: Note, report: dict[str, Any]) -> None:
-    summary = report.get("summary") or report.get("notes") or report.get("objective") or ""
-    note.summary = (" ".join(summary) if isinstance(summary, list) else str(summary))[:LIMIT]
-    note.title = f"{report.get('task_id', note.name)} {report.get('category', '')}".strip()
-    entries = list(_walk(report))
-    root = _root([_path(entry) for _, entry in entries])
-    for keys, entry in entries:
-        key = keys[-1]
-        name = next((name for name, words in _KEYS.items() if words.search(key)), "")
-        change = _CHANGES.get(key.removeprefix("files_"), "") if "files" in key + keys[0] else ""
-        if change or (isinstance(entry, str) and re.search(r"(^|_)files?$", key)):
-            about = str(entry.get("description", "")) if isinstance(entry, dict) else ""
-            note.file(_relative(_path(entry), root), change=change, note=about)
-        elif name:
-            _report_item(note, name, entry)
-        elif key == "details" and isinstance(entry, dict) and entry.get("status", "met") != "met":
-            note.add("warnings", f"Not met: {_spelled(entry)}")
-
-
-def _walk(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every entry of every list, and every text, with the keys that lead to it."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from _walk(part, (*keys, key))
-    elif isinstance(value, list):
-        yield from ((keys, part) for part in value)
-    elif isinstance(value, str) and value.strip():
-        yield keys, value
-
-
-def _report_item(note: Note, name: str, entry: Any) -> None:
-    parts = list(entry.values()) if isinstance(entry, dict) else [entry]
-    text, rest = str(parts[0]), "; ".join(str(part) for part in parts[1:])
-    if name == "decisions":
-        note.add("decisions", text, rationale=rest or UNSTATED)
-    elif name == "workarounds":
-        note.add("gotchas", text, mitigation=rest or UNSTATED, severity="medium")
-    elif name == "blockers":
-        note.add("blockers", text, impact=rest)
-    elif name == "open_questions":
-        note.add("open_questions", text, context=rest)
-    else:
-        note.add(name, _spelled(entry))
-
-
-def _spelled(entry: Any) -> str:
-    if isinstance(entry, dict):
-        return "; ".join(f"{key}: {part}" for key, part in entry.items())
-    return str(entry)
-
-
-def _path(entry: Any) -> str:
-    return str(entry.get("path", "") if isinstance(entry, dict) else entry)
-
-
-def _root(texts: list[str]) -> str:
-    """The folder that all absolute paths of a note have in common."""
-    folders = {os.path.dirname(text) for text in texts if _HOME.match(text)}
-    return os.path.commonpath(folders) + "/" if len(folders) > 1 else ""
-
-
-def _relative(path: str, root: str) -> str:
-    """A path within the project: without the folder of whoever wrote it."""
-    return path.removeprefix(root) if root else _HOME.sub("", path)
+    """A note file as a handoff; every file that it names is an artifact."""
+    name, text = re.sub(r"[^A-Za-z0-9._-]", "-", path.stem), path.read_text("utf-8")
+    extraction = extract_note(text, path.name)
+    handoff = as_handoff(extraction, name, "writer", to_agent="next")
+    handoff.pop("gates", None)
+    files = [
+        {"path": file["path"], "note": file.get("purpose") or file["description"]}
+        for kind in ("files_created", "files_modified")
+        for file in handoff.pop(kind, [])
+    ]
+    handoff["artifacts"] = [*files, *handoff.get("artifacts", [])]
+    return Note(name, text, extraction.header.title or name, handoff)
 
 
 def _briefed(workspace: passdown.Workspace, note: Note) -> Briefed:
     """Hand a note over, brief the next agent on it, and look for every item."""
-    handoff = note.handoff()
+    handoff = note.handoff
     workspace.create_task(note.name, title=note.title, agent="writer")
     workspace.hand_off(handoff)
     brief = workspace.brief(note.name, agent="next", budget=BUDGET, counter=COUNTER)
@@ -305,19 +230,13 @@ def _figures(results: list[Briefed]) -> dict[str, Any]:
             "briefs": sum(result.brief for result in results),
             "longest_brief": max(result.brief for result in results),
         },
-        "repeated": sum(result.note.repeated for result in results),
-        "continued": sum(result.note.continued for result in results),
     }
 
 
 def _remarks(results: list[Briefed]) -> list[str]:
     tokens, recorded = (sum(r.tokens for r in results), sum(r.recorded for r in results))
-    repeated = sum(result.note.repeated for result in results)
-    continued = sum(result.note.continued for result in results)
     lost = sum(not item.is_reachable for result in results for item in result.told)
     return [
         f"read from the notes by fixed rules, without a model; recorded as {recorded:,} tokens "
-        f"of JSON beside {tokens:,} of notes",
-        f"said again in the same note and recorded once: {repeated}; longer than a field may be "
-        f"and carried on in another: {continued}; lost: {lost}",
+        f"of JSON beside {tokens:,} of notes; lost: {lost}",
     ]

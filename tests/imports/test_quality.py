@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.migration import KINDS, MARKS, Score, reasons, scored, short_hash, total
+from bench.migration import KINDS, Score, all_marks, has_note, reasons, scored, short_hash, total
 from passdown.imports.note_items import extract_note
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def test_found_beside_and_missed_are_told_apart() -> None:
 @pytest.mark.promise("S3-36")
 def test_the_marks_hold_no_words_of_the_notes() -> None:
     """Line numbers and hashes, for at least ten notes, some of them held out."""
-    files = [json.loads(path.read_text("utf-8")) for path in sorted(MARKS.glob("*.json"))]
+    files = all_marks()
     assert len(files) >= 10
     assert sum(marks["held_out"] for marks in files) >= 4
     for marks in files:
@@ -59,6 +58,17 @@ def test_the_marks_hold_no_words_of_the_notes() -> None:
             for digest in (mark["hash"], mark.get("rationale", mark["hash"])):
                 assert len(digest) == 12
                 assert int(digest, 16) >= 0
+
+
+@pytest.mark.promise("S3-36")
+@pytest.mark.parametrize("marks", all_marks(), ids=lambda marks: marks["note"])
+def test_a_marked_note_is_measured_or_its_absence_is_reported(
+    data_folder: Path, marks: dict[str, Any]
+) -> None:
+    """A note that isn't in the folder is skipped by name, and its marks say where to get it."""
+    if not has_note(data_folder / "notes", marks):
+        assert marks.get("source"), "a mark without its note, and without a place to get it"
+        pytest.skip(f"{marks['note']} is not in the folder of notes; see {marks['source']}")
 
 
 @pytest.mark.promise("S3-36")
