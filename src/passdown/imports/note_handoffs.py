@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.context.pipeline import yaml_text
 from passdown.core.kinds import NOT_STATED
 from passdown.core.redaction import redact
 from passdown.core.task_files import handoff_section, handoff_span, read_task_file
@@ -16,7 +16,7 @@ from passdown.imports.note_blocks import open_fence
 from passdown.imports.note_words import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from passdown.errors import Problem
     from passdown.imports.note_items import NoteExtraction
@@ -115,8 +115,6 @@ def with_answer(plain: Plain, answer: Plain) -> Plain:
 
 _TITLE = "## Handoff"
 _REMARK = "<!-- Structured from the note above by passdown migrate. The note is as it was. -->"
-_PLAIN_SCALAR = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ,()/._+-]*[A-Za-z0-9).])?")
-_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
 
 
 class SectionParts(NamedTuple):
@@ -132,8 +130,7 @@ def section_of(plain: Plain) -> str:
     ordered = {name: value for name, value in plain.items() if name != "metadata"}
     if "metadata" in plain:
         ordered["metadata"] = plain["metadata"]
-    lines = "\n".join(_yaml(ordered, 0))
-    return f"{_TITLE}\n\n{_REMARK}\n\n```yaml\n{lines}\n```\n"
+    return f"{_TITLE}\n\n{_REMARK}\n\n```yaml\n{yaml_text(ordered)}```\n"
 
 
 def read_section(section: str) -> Plain:
@@ -173,48 +170,6 @@ def note_in(parts: SectionParts, source: Plain) -> str:
     """The note in a migrated file: as many characters as it had when it was migrated."""
     length = str(source.get("characters", ""))
     return parts.before[: int(length)] if length.isdigit() and len(length) < 12 else parts.before
-
-
-def _yaml(value: Plain, indent: int) -> Iterator[str]:
-    space = " " * indent
-    for name, part in value.items():
-        if isinstance(part, dict):
-            yield f"{space}{_scalar(name)}:"
-            yield from _yaml(cast("Plain", part), indent + 2)
-        elif isinstance(part, list):
-            yield f"{space}{_scalar(name)}:"
-            for entry in cast("list[Any]", part):
-                yield from _entry(entry, indent + 2)
-        else:
-            yield f"{space}{_scalar(name)}: {_scalar(part)}"
-
-
-def _entry(entry: Any, indent: int) -> Iterator[str]:
-    """An entry of a YAML list."""
-    space = " " * indent
-    if not isinstance(entry, dict):
-        yield f"{space}- {_scalar(entry)}"
-        return
-    lines = list(_yaml(cast("Plain", entry), indent + 2))
-    yield f"{space}- {lines[0].lstrip()}"
-    yield from lines[1:]
-
-
-def _scalar(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = str(value)
-    if _PLAIN_SCALAR.fullmatch(text) and text.lower() not in _WORDS and "  " not in text:
-        return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isprintable() else "".join(map(_escaped, quoted))
-
-
-def _escaped(char: str) -> str:
-    if char.isprintable():
-        return char
-    point = ord(char)
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
 MAX_UNCLEAR = 200
