@@ -28,8 +28,8 @@ from passdown.imports.note_migration import kept_note
 
 if TYPE_CHECKING:
     from bench.run import Run
+    from passdown.imports.note_blocks import NoteItem
     from passdown.imports.note_items import NoteExtraction
-    from passdown.imports.note_words import NoteItem
 
 MARKS = Path(__file__).parent / "marks"
 NEW = "before the reader knew columns and reasons"

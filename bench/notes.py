@@ -20,8 +20,8 @@ from bench.figures import Measured, Row, Target, median
 from passdown.core.items import one_line
 from passdown.core.settings import Settings
 from passdown.core.tokens import counter_of
-from passdown.imports.note_handoffs import as_handoff
 from passdown.imports.note_items import extract_note
+from passdown.imports.note_migration import as_handoff
 
 if TYPE_CHECKING:
     from bench.run import Run

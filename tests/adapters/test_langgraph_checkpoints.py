@@ -208,7 +208,7 @@ def test_a_list_that_changes_in_place_stays_short_to_read(workspace: passdown.Wo
     at = config()
     for number in range(200):
         at = put(saver, at, {"channel": ["a", number, "z"]})
-    stream = LedgerSaver(workspace)._threads.stream("t", "")  # pyright: ignore[reportPrivateUsage]
+    stream = LedgerSaver(workspace)._stream("t", "")  # pyright: ignore[reportPrivateUsage]
     entry = stream.refresh().entries[at["configurable"]["checkpoint_id"]]
     assert stream.value(entry.at, "channel").depth <= 64 + 3
 
@@ -559,7 +559,7 @@ def test_opening_a_long_thread_reads_only_its_end(workspace: passdown.Workspace)
         places.append(at)
     cold = LedgerSaver(workspace)
     assert values_at(cold, config()) == {"number": 5 * INDEX_INTERVAL - 1, "fixed": "as it was"}
-    trail = cold._threads.stream("t", "").trail  # pyright: ignore[reportPrivateUsage]
+    trail = cold._stream("t", "").trail  # pyright: ignore[reportPrivateUsage]
     assert not trail.is_complete
     assert len(trail.entries) <= 2 * INDEX_INTERVAL
     assert values_at(cold, places[3]) == {"number": 3, "fixed": "as it was"}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.core.intake import check_handoff, handoff_schema
-from passdown.imports.note_handoffs import as_handoff, note_prompt
 from passdown.imports.note_items import MAIN, extract_note
+from passdown.imports.note_migration import as_handoff, note_prompt
 
 if TYPE_CHECKING:
-    from passdown.imports.note_words import NoteItem
+    from passdown.imports.note_blocks import NoteItem
 
 FILES = {"files_created": "path", "files_modified": "path", "artifacts": "path"}
 TEXTS = {**MAIN, **FILES, "dependencies_for_next": "file", "gates": "name"}

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from passdown.core.intake import check_handoff
 from passdown.core.task_files import read_task_file
-from passdown.imports.note_handoffs import (
+from passdown.imports.note_blocks import NoteItem, clean
+from passdown.imports.note_items import MAIN, extract_note
+from passdown.imports.note_migration import (
     as_handoff,
     note_prompt,
     parts_of,
@@ -21,8 +23,6 @@ from passdown.imports.note_handoffs import (
     source_of,
     written_below,
 )
-from passdown.imports.note_items import MAIN, extract_note
-from passdown.imports.note_words import NoteItem, clean
 from tests.sizes import cpu_seconds
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from passdown.errors import InvalidInput, StoreUnavailable
 from passdown.hosts import setup as applying
 from passdown.hosts.definitions import HOSTS
-from passdown.hosts.setup import SetupState, plan_setup
-from passdown.hosts.text_edits import (
+from passdown.hosts.host_entries import (
     MARKDOWN_MARKS,
     EditedText,
     JsonError,
@@ -33,6 +32,7 @@ from passdown.hosts.text_edits import (
     put_region,
     remove_cuts,
 )
+from passdown.hosts.setup import SetupState, plan_setup
 from tests.interfaces.host_trees import ALL, install, odd_json, odd_project, remove, tree
 from tests.sizes import example_count
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from passdown.search.minilm import MiniLM
-from passdown.search.minilm.encoder import batches
+from passdown.search.minilm.model import batches
 from tests.sizes import example_count
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ HOSTED = """
 import threading
 import numpy as np
 from passdown.search.minilm import MiniLM
-from passdown.search.minilm.runtime import _threads, one_thread
+from passdown.search.minilm import _threads, one_thread
 threads = _threads()
 if threads is not None:
     before = threads.get()

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from passdown.errors import MissingExtra, PassdownError
-from passdown.search.minilm import MiniLM, available
-from passdown.search.minilm.runtime import weights_path
-from passdown.search.minilm.weights import (
+from passdown.search.minilm import MiniLM, available, weights_path
+from passdown.search.minilm.model import (
     MalformedMessage,
     block_field,
     message_fields,

@@ -451,7 +451,7 @@ def migrate(
     **options: Any,
 ) -> int:
     """Turn freeform notes into handoffs."""
-    paths = _note_files(files)
+    paths = _note_items(files)
     if len(paths) > 1 and (options["task"] or answer or prompt):
         raise UsageError("--task, --answer and --prompt are for one file")
     if prompt:
@@ -474,7 +474,7 @@ def migrate(
     return int(any(result["result"] == "refused" for result in results))
 
 
-def _note_files(given: list[str]) -> dict[str, str]:
+def _note_items(given: list[str]) -> dict[str, str]:
     """The files that are meant, each with the folder that was searched for it, or empty.
 
     A folder means the notes in it; a pattern that no shell spelled out means what matches.
@@ -556,8 +556,8 @@ def _answer_from_file(path: str) -> Callable[[str], str]:
 
 
 def _print_prompt(session: Session, path: str, folder: str) -> None:
-    from passdown.imports.note_handoffs import note_prompt
     from passdown.imports.note_items import extract_note
+    from passdown.imports.note_migration import note_prompt
 
     _check_note_file(path, folder)
     text = read_input(path).decode("utf-8", "replace")

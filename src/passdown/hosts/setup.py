@@ -19,6 +19,7 @@ from passdown.hosts.host_entries import (
     PLUGIN_FILE,
     PLUGIN_MARK,
     TOML_SERVER,
+    EditedText,
     EntryConflict,
     HostEntry,
     add_entry,
@@ -26,9 +27,9 @@ from passdown.hosts.host_entries import (
     empty_text,
     has_entry,
     is_blank,
+    remove_cuts,
     remove_entry,
 )
-from passdown.hosts.text_edits import EditedText, remove_cuts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

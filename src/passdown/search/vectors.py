@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from passdown.core.rows import SearchTerm
-from passdown.search.minilm.runtime import import_numpy_on_one_thread
+from passdown.search.minilm import import_numpy_on_one_thread
 
 # Before anything here imports it: two threads in small products wait for each other.
 import_numpy_on_one_thread()

@@ -239,22 +239,6 @@ def decode_part(stored: Sequence[str], coding: str) -> Part:
         raise Damaged("a stored value can't be read; nothing was decoded", [problem]) from error
 
 
-def encode_body(make: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """The body that `make` gives for a coding under which no text in it reads like a secret.
-
-    What looks like one would be removed before writing, and base64 can look like anything: then
-    base16 takes its place. A name that looks like a secret raises InvalidInput.
-    """
-    for coding in ("base64", "base16"):
-        body = {**make(coding), "coding": coding}
-        if not redact_value(body)[1]:
-            return body
-    found = ", ".join(redact_value(make("base16"))[1])
-    message = f"a name in it looks like a secret ({found})"
-    problem = Problem("", "secret", message, "channels, tasks and ids without secrets")
-    raise InvalidInput("the checkpoint can't be stored; nothing was written", [problem])
-
-
 CHECKPOINT = "checkpoint"
 WRITES = "checkpoint_writes"
 HIDDEN = "checkpoints_hidden"
@@ -410,6 +394,23 @@ class RecordDraft(NamedTuple):
     body: dict[str, Any]
     held: dict[str, Any] | None = None
     key: str = ""
+
+
+def encoded_draft(kind: str, make: Callable[[str], dict[str, Any]]) -> RecordDraft:
+    """The record whose body `make` gives, under a coding in which no text reads like a secret.
+
+    What looks like one would be removed before writing, and base64 can look like anything: then
+    base16 takes its place. A name that looks like a secret raises InvalidInput.
+    """
+    for coding in ("base64", "base16"):
+        body = {**make(coding), "coding": coding}
+        if not redact_value(body)[1]:
+            held = cast("dict[str, Any]", body.pop("held"))
+            return RecordDraft(kind, body, held)
+    found = ", ".join(redact_value(make("base16"))[1])
+    message = f"a name in it looks like a secret ({found})"
+    problem = Problem("", "secret", message, "channels, tasks and ids without secrets")
+    raise InvalidInput("the checkpoint can't be stored; nothing was written", [problem])
 
 
 class CheckpointStream:

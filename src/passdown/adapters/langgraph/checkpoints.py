@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from passdown import Workspace
     from passdown.adapters.langgraph.checkpoint_streams import CheckpointEntry, CheckpointTree
     from passdown.adapters.tools import AnyWorkspace
 
@@ -62,8 +61,8 @@ from passdown.adapters.langgraph.checkpoint_streams import (
     StrictSerializer,
     change_of,
     decode_part,
-    encode_body,
     encode_part,
+    encoded_draft,
     join_value,
     split_value,
 )
@@ -270,9 +269,7 @@ def _draft(
             },
         }
 
-    body = encode_body(make)
-    held = cast("dict[str, Any]", body.pop("held"))
-    return RecordDraft(CHECKPOINT, body, held)
+    return encoded_draft(CHECKPOINT, make)
 
 
 def read_values(
@@ -295,7 +292,12 @@ def record_writes(stream: CheckpointStream, checkpoint: str, writes: Sequence[St
 
     def compose() -> RecordDraft | None:
         known = {(each.task, each.number): each for each in writes_of(stream, checkpoint)}
-        new = [each for each in writes if _is_new(each, known.get((each.task, each.number)))]
+        new = [
+            each
+            for each in writes
+            if (old := known.get((each.task, each.number))) is None
+            or (each.number < 0 and each != old)
+        ]
         if not new:
             return None
 
@@ -306,16 +308,10 @@ def record_writes(stream: CheckpointStream, checkpoint: str, writes: Sequence[St
             ]
             return {"checkpoint": checkpoint, "held": {"writes": rows}}
 
-        body = encode_body(make)
-        held = cast("dict[str, Any]", body.pop("held"))
-        return RecordDraft(WRITES, body, held)
+        return encoded_draft(WRITES, make)
 
     with stream.lock:
         stream.append(compose)
-
-
-def _is_new(write: StoredWrite, known: StoredWrite | None) -> bool:
-    return known is None or (write.number < 0 and write != known)
 
 
 def writes_of(stream: CheckpointStream, checkpoint: str) -> list[StoredWrite]:
@@ -334,71 +330,14 @@ PREFIX = "checkpoint/"
 _CACHED_STREAMS = 128
 
 
-class CheckpointThreads:
-    """The threads of one workspace; those used last are cached."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        """Nothing is read yet."""
-        self._streams = WorkspaceStreams(workspace)
-        self._cached: LruCache[str, CheckpointStream] = LruCache(_CACHED_STREAMS)
-        self._lock = Lock()
-
-    def stream(self, thread: str, namespace: str) -> CheckpointStream:
-        """The stream of a thread and a namespace, whether or not it has records."""
-        name = f"{PREFIX}{_quoted(thread)}/{_quoted(namespace)}"
-        with self._lock:
-            return self._cached.get(name) or self._cached.put(
-                name, CheckpointStream(self._streams, name)
-            )
-
-    def known(self, thread: str | None) -> list[tuple[str, str, CheckpointStream]]:
-        """Thread, namespace and stream of all that have records, or of one thread's."""
-        prefix = PREFIX if thread is None else f"{PREFIX}{_quoted(thread)}/"
-        heads = self._streams.streams(prefix)
-        names = [head.stream.removeprefix(PREFIX).split("/") for head in heads]
-        places = [(unquote(thread), unquote(namespace)) for thread, namespace in names]
-        return [(*place, self.stream(*place)) for place in places]
-
-    def hide_all(self, thread: str) -> None:
-        """Hide everything of a thread."""
-        for _, _, stream in self.known(thread):
-            _hide(stream, _everything)
-
-    def keep_newest(self, thread: str) -> None:
-        """Hide all but the newest checkpoint of each namespace."""
-
-        def others(stream: CheckpointStream) -> dict[str, Any] | None:
-            trail = stream.complete()
-            return {"keep": trail.newest} if len(trail.entries) > 1 else None
-
-        for _, _, stream in self.known(thread):
-            _hide(stream, others)
-
-    def hide_runs(self, runs: frozenset[str]) -> None:
-        """Hide the checkpoints of some runs, in all threads."""
-
-        def theirs(stream: CheckpointStream) -> dict[str, Any] | None:
-            entries = stream.complete().entries.values()
-            names = [entry.id for entry in entries if entry.run and entry.run in runs]
-            return {"ids": names} if names else None
-
-        for _, _, stream in self.known(None):
-            _hide(stream, theirs)
-
-    def copy(self, source: str, target: str, serde: SerializerProtocol) -> None:
-        """Record a thread again under another name. What the target has already stays, so that a
-        copy which broke off is completed. What is hidden is copied too, and hidden again: values
-        may be made of it.
-        """
-        for _, namespace, stream in self.known(source):
-            with stream.lock:
-                stream.refresh()
-                _copy_stream(stream.complete(), stream, self.stream(target, namespace), serde)
-
-
 def _everything(stream: CheckpointStream) -> dict[str, Any] | None:
     trail = stream.complete()
     return {"all": True} if trail.entries or trail.writes or trail.gone else None
+
+
+def _all_but_newest(stream: CheckpointStream) -> dict[str, Any] | None:
+    trail = stream.complete()
+    return {"keep": trail.newest} if len(trail.entries) > 1 else None
 
 
 def _hide(
@@ -470,7 +409,25 @@ class LedgerSaver(BaseCheckpointSaver[str]):
     def __init__(self, workspace: AnyWorkspace, *, serde: SerializerProtocol | None = None) -> None:
         """Nothing is read or written yet. The workspace stays open for as long as this is used."""
         super().__init__(serde=serde or StrictSerializer())
-        self._threads = CheckpointThreads(local_workspace(workspace, "LedgerSaver"))
+        self._streams = WorkspaceStreams(local_workspace(workspace, "LedgerSaver"))
+        self._cached: LruCache[str, CheckpointStream] = LruCache(_CACHED_STREAMS)
+        self._lock = Lock()
+
+    def _stream(self, thread: str, namespace: str) -> CheckpointStream:
+        """The stream of a thread and a namespace, whether or not it has records."""
+        name = f"{PREFIX}{_quoted(thread)}/{_quoted(namespace)}"
+        with self._lock:
+            return self._cached.get(name) or self._cached.put(
+                name, CheckpointStream(self._streams, name)
+            )
+
+    def _known(self, thread: str | None) -> builtins.list[tuple[str, str, CheckpointStream]]:
+        """Thread, namespace and stream of all that have records, or of one thread's."""
+        prefix = PREFIX if thread is None else f"{PREFIX}{_quoted(thread)}/"
+        heads = self._streams.streams(prefix)
+        names = [head.stream.removeprefix(PREFIX).split("/") for head in heads]
+        places = [(unquote(thread), unquote(namespace)) for thread, namespace in names]
+        return [(*place, self._stream(*place)) for place in places]
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
         """A version above `current`, and unlike any that another branch gives itself."""
@@ -508,7 +465,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
             frozenset(new_versions),
             bool(place.branch) and place.branch == place.checkpoint,
         )
-        record_checkpoint(self._threads.stream(*place[:2]), self.serde, given)
+        record_checkpoint(self._stream(*place[:2]), self.serde, given)
         return _config(place.thread, place.namespace, given.id)
 
     def put_writes(
@@ -534,7 +491,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
             )
             for number, (channel, value) in enumerate(writes)
         ]
-        record_writes(self._threads.stream(*place[:2]), place.checkpoint, rows)
+        record_writes(self._stream(*place[:2]), place.checkpoint, rows)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names, else the latest; None if there is none.
@@ -542,7 +499,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         Raises Damaged, before anything is decoded, if a record isn't what was written.
         """
         place = _checkpoint_key(config)
-        stream = self._threads.stream(*place[:2])
+        stream = self._stream(*place[:2])
         with stream.lock:
             trail = stream.refresh()
             name = place.checkpoint or trail.newest
@@ -569,11 +526,11 @@ class LedgerSaver(BaseCheckpointSaver[str]):
             cast("Checkpoint", checkpoint),
             self.serde.loads_typed(decode_part(document["metadata"], coding)),
             parent if entry.parent else None,
-            [self._pending(write) for write in writes_of(stream, entry.id)],
+            [
+                (write.task, write.channel, self.serde.loads_typed(write.part))
+                for write in writes_of(stream, entry.id)
+            ],
         )
-
-    def _pending(self, write: StoredWrite) -> tuple[str, str, Any]:
-        return write.task, write.channel, self.serde.loads_typed(write.part)
 
     def list(
         self,
@@ -610,7 +567,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         namespace = config.get("configurable", {}).get("checkpoint_ns") if config else None
         found = [
             (known, entry)
-            for known in self._threads.known(thread)
+            for known in self._known(thread)
             if namespace is None or known[1] == namespace
             for entry in _all_entries(known[2])
         ]
@@ -627,15 +584,32 @@ class LedgerSaver(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Hide everything of a thread. The records stay in the ledger."""
-        self._threads.hide_all(str(thread_id))
+        for _, _, stream in self._known(str(thread_id)):
+            _hide(stream, _everything)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Hide the checkpoints of these runs, and their writes, in all threads."""
-        self._threads.hide_runs(frozenset(map(str, run_ids)))
+        runs = frozenset(map(str, run_ids))
+
+        def theirs(stream: CheckpointStream) -> dict[str, Any] | None:
+            entries = stream.complete().entries.values()
+            names = [entry.id for entry in entries if entry.run and entry.run in runs]
+            return {"ids": names} if names else None
+
+        for _, _, stream in self._known(None):
+            _hide(stream, theirs)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Record a thread again under another name; if it breaks off, repeat it."""
-        self._threads.copy(str(source_thread_id), str(target_thread_id), self.serde)
+        """Record a thread again under another name; if it breaks off, repeat it.
+
+        What the target has already stays. What is hidden is copied too, and hidden again: values
+        may be made of it.
+        """
+        for _, namespace, stream in self._known(str(source_thread_id)):
+            with stream.lock:
+                stream.refresh()
+                target = self._stream(str(target_thread_id), namespace)
+                _copy_stream(stream.complete(), stream, target, self.serde)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Hide all but the latest checkpoint of each namespace, or with "delete" that one too.
@@ -645,18 +619,17 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         if strategy not in ("keep_latest", "delete"):
             problem = Problem("strategy", "invalid_choice", repr(strategy), "keep_latest or delete")
             raise InvalidInput("nothing was pruned", [problem])
+        choose = _everything if strategy == "delete" else _all_but_newest
         for thread in thread_ids:
-            if strategy == "delete":
-                self._threads.hide_all(str(thread))
-            else:
-                self._threads.keep_newest(str(thread))
+            for _, _, stream in self._known(str(thread)):
+                _hide(stream, choose)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """For each channel the writes since the last stored value, oldest first, and that value."""
         place = _checkpoint_key(config)
-        stream = self._threads.stream(*place[:2])
+        stream = self._stream(*place[:2])
         writes: dict[str, builtins.list[PendingWrite]] = {channel: [] for channel in channels}
         seeds: dict[str, Any] = {}
         with stream.lock:
@@ -674,7 +647,11 @@ class LedgerSaver(BaseCheckpointSaver[str]):
                 seeds = {**{name: values[name] for name in writes if name in values}, **seeds}
                 if len(seeds) == len(writes):
                     break
-        return {name: _channel_history(name, found, seeds) for name, found in writes.items()}
+        histories = {name: {"writes": found[::-1]} for name, found in writes.items()}
+        found = {
+            n: {**each, "seed": seeds[n]} if n in seeds else each for n, each in histories.items()
+        }
+        return cast("Mapping[str, DeltaChannelHistory]", found)
 
     aget_tuple = async_twin(get_tuple)
 
@@ -698,13 +675,6 @@ class LedgerSaver(BaseCheckpointSaver[str]):
     acopy_thread = async_twin(copy_thread)
     aprune = async_twin(prune)
     aget_delta_channel_history = async_twin(get_delta_channel_history)
-
-
-def _channel_history(
-    name: str, newest_first: builtins.list[PendingWrite], seeds: dict[str, Any]
-) -> DeltaChannelHistory:
-    writes = newest_first[::-1]
-    return {"writes": writes, "seed": seeds[name]} if name in seeds else {"writes": writes}
 
 
 def _all_entries(stream: CheckpointStream) -> builtins.list[CheckpointEntry]:
