@@ -811,12 +811,18 @@ _JSON_WORDS = {
     "null": "null",
 }
 JsonReader = Callable[[object, str], object]
+Place = str | tuple["Place", object]
+"""Where a value is: a path, or a key below another place; few are ever written out."""
+
+
+def _path_of(place: Place) -> str:
+    return place if isinstance(place, str) else child_path(_path_of(place[0]), place[1])
 
 
 def check_json(
     value: Any,
     schema: Mapping[str, Any],
-    path: str,
+    path: Place,
     problems: list[Problem],
     read: JsonReader | None = None,
 ) -> Any:
@@ -829,13 +835,14 @@ def check_json(
         value = read(value, kinds[0])
     if kinds and not any(_is_json_type(value, kind) for kind in kinds):
         code = "not_an_integer" if set(kinds) - {"null"} == {"integer"} else "wrong_type"
-        problems.append(Problem(path, code, f"{json_word(value)} given", json_expected(schema)))
+        message = f"{json_word(value)} given"
+        problems.append(Problem(_path_of(path), code, message, json_expected(schema)))
     elif isinstance(value, list):
         return _check_json_list(cast("list[Any]", value), schema, path, problems, read)
     elif isinstance(value, dict):
         return _check_json_object(cast("JsonObject", value), schema, path, problems, read)
     elif found := _json_scalar_problem(value, schema):
-        problems.append(Problem(path, *found))
+        problems.append(Problem(_path_of(path), *found))
     return value
 
 
@@ -860,36 +867,36 @@ def _json_scalar_problem(value: Any, schema: Mapping[str, Any]) -> tuple[str, st
 def _check_json_list(
     value: list[Any],
     schema: Mapping[str, Any],
-    path: str,
+    path: Place,
     problems: list[Problem],
     read: JsonReader | None,
 ) -> list[Any]:
     least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
     if not least <= len(value) <= most:
         code, expected = "too_many" if len(value) > most else "too_short", f"{least} to {most:,}"
-        problems.append(Problem(path, code, f"{len(value):,} entries", expected))
+        problems.append(Problem(_path_of(path), code, f"{len(value):,} entries", expected))
         return value
     inner: Mapping[str, Any] = schema.get("items", {})
-    return [check_json(e, inner, f"{path}[{i}]", problems, read) for i, e in enumerate(value)]
+    return [check_json(e, inner, (path, i), problems, read) for i, e in enumerate(value)]
 
 
 def _check_json_object(
     value: JsonObject,
     schema: Mapping[str, Any],
-    path: str,
+    path: Place,
     problems: list[Problem],
     read: JsonReader | None,
 ) -> JsonObject:
     known: Mapping[str, Any] = schema.get("properties", {})
     found: JsonObject = {}
     for name, entry in value.items():
-        within = child_path(path, name)
+        within = (path, name)
         if name not in known and schema.get("additionalProperties") is False:
             expected = ", ".join(known) or "no fields"
-            problems.append(Problem(within, "unknown_field", "is unknown", expected))
+            problems.append(Problem(_path_of(within), "unknown_field", "is unknown", expected))
         found[name] = check_json(entry, known.get(name, {}), within, problems, read)
     problems += [
-        Problem(child_path(path, name), "required", "is missing", json_expected(known.get(name)))
+        Problem(_path_of((path, name)), "required", "is missing", json_expected(known.get(name)))
         for name in schema.get("required", ())
         if name not in value
     ]

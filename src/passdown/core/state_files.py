@@ -201,9 +201,13 @@ def state_problems(document: object) -> list[Problem]:
 
 def check_state(document: dict[str, Any]) -> None:
     """Raise Damaged unless a state document keeps to the schema."""
-    if found := state_problems(document):
+    _refuse(state_problems(document), document.get("task_id"))
+
+
+def _refuse(found: list[Problem], name: object) -> None:
+    if found:
         raise Damaged(
-            f"what is stored of {document.get('task_id')} breaks the schema of a state",
+            f"what is stored of {name} breaks the schema of a state",
             found,
             next_step="Run passdown verify; the state file is written once this is fixed.",
         )
@@ -224,12 +228,33 @@ def _plain(value: object) -> str:
     return str(value) if type(value) is int else _encode(value)
 
 
+class Rendered(str):
+    """An entry of a list of a document, as its file shows it."""
+
+    __slots__ = ()
+
+
+_ENTRY_MARGIN = "    "
+
+
+def rendered_entry(name: str, entry: dict[str, Any]) -> Rendered:
+    """An entry of one of a state's lists as the file shows it; raises Damaged unless it keeps to
+    the schema.
+    """
+    found: list[Problem] = []
+    check_json(entry, state_schema()["properties"][name]["items"], f"{name}[]", found)
+    _refuse(found, entry["address"])
+    return Rendered(indented_json(entry, _ENTRY_MARGIN))
+
+
 def indented_json(value: object, margin: str = "") -> str:
     """What `json.dumps(value, indent=2, ensure_ascii=False)` gives, in a fraction of its time.
 
     With an indent, the standard encoder works in Python throughout; here only the frame does. Most
-    values are texts, which are handled without a call.
+    values are texts, which are handled without a call. What is rendered already stays as it is.
     """
+    if type(value) is Rendered:
+        return value
     if isinstance(value, dict) and value:
         inner = margin + "  "
         pairs = cast("dict[str, object]", value).items()

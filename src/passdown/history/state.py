@@ -107,9 +107,14 @@ def mark_superseded(
     """
     by = {link.target: link.source for link in links_at(reader.superseders(task), as_of)}
     for decision in decisions:
-        if decision["address"] in by and decision["status"] != "superseded":
-            decision["superseded_by"] = by[decision["address"]]
-            decision["status"] = "superseded"
+        supersede(decision, by.get(decision["address"], ""))
+
+
+def supersede(decision: JsonObject, source: str) -> None:
+    """Say in a decision's document which one of another task has replaced it, if one has."""
+    if source and decision["status"] != "superseded":
+        decision["superseded_by"] = source
+        decision["status"] = "superseded"
 
 
 def links_at(links: Iterable[LinkRow], as_of: int | None) -> list[LinkRow]:

@@ -11,11 +11,9 @@ files that it names.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from contextlib import suppress
-from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.documents import LISTS, state_document
@@ -24,12 +22,12 @@ from passdown.core.record import Head
 from passdown.core.state_files import (
     check_state,
     handle_file_text,
-    indented_json,
     is_intact,
     is_torn,
+    rendered_entry,
 )
 from passdown.errors import Damaged, Problem
-from passdown.history.state import envelope, with_documents, with_links
+from passdown.history.state import envelope, links_at, supersede, with_documents, with_links
 from passdown.ledger.durable_files import (
     keep_aside,
     named_lock,
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from passdown.core.rows import ItemRow, TaskRow
+    from passdown.core.state_files import Rendered
     from passdown.core.types import JsonObject
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
@@ -54,7 +53,7 @@ ARCHIVE_SCHEMA = "passdown/archive/1"
 _HEAD_BYTES = 1_024
 _HEAD = re.compile(rb'"version": ([0-9]{1,15}),\s+"digest": "(sha256:[0-9a-f]{64})"')
 _AHEAD, _LOCKS, _TEMPORARY, _ARCHIVE = "ahead", ".locks", ".writing", "archive"
-_MOST_CHECKED = 10_000
+_MOST_PAGES = 100
 _STORE, _SEVERAL, _USUAL_STORE = ".store", "several", "ledger.db"
 
 
@@ -64,6 +63,14 @@ class Mirrored(NamedTuple):
     path: str
     version: int
     digest: str
+
+
+class _Entry(NamedTuple):
+    """An item, what superseded it from another task, and its text in the file."""
+
+    item: ItemRow
+    superseded_by: str
+    text: Rendered
 
 
 class StateFiles:
@@ -90,7 +97,7 @@ class StateFiles:
         self._kept = kept_versions
         self._max_bytes = max_bytes
         self._is_synced = is_synced
-        self._checked: set[bytes] = set()
+        self._pages: dict[str, dict[str, _Entry]] = {}
 
     def path(self, task: str) -> str:
         """Where a task's state file is."""
@@ -249,20 +256,40 @@ class StateFiles:
         through = self._archived_through(row.version)
         rows = [item for item in reader.open_items(row.task) if item.position <= through]
         rows += reader.items_since(row.task, through)
-        found = list(with_documents(reader, row.task, rows))
-        text = self._rendered(reader, row, found, len(rows))
+        shown = self._entries(reader, row.task, rows)
+        text = self._rendered(reader, row, shown, len(rows))
         if len(text) * 4 > self._max_bytes and len(text.encode()) > self._max_bytes:
-            text = self._rendered(reader, row, self._fitting(found), len(rows))
+            text = self._rendered(reader, row, self._fitting(shown), len(rows))
         return text
 
-    def _rendered(
-        self, reader: Reader, row: TaskRow, shown: list[tuple[ItemRow, JsonObject]], total: int
-    ) -> str:
+    def _entries(self, reader: Reader, task: str, rows: list[ItemRow]) -> list[_Entry]:
+        """The items of a task as its file shows them; each is checked and rendered once while
+        nothing of it changes.
+        """
+        by = {link.target: link.source for link in links_at(reader.superseders(task), None)}
+        known = self._pages.get(task, {})
+        given = {item.address: (item, by.get(item.address, "")) for item in rows}
+        missing = [
+            item
+            for address, (item, source) in given.items()
+            if address not in known or known[address][:2] != (item, source)
+        ]
+        made = dict(known)
+        for item, document in with_documents(reader, task, missing):
+            source = given[item.address][1]
+            supersede(document, source)
+            text = rendered_entry(LISTS[item.letter], document)
+            made[item.address] = _Entry(item, source, text)
+        page = {address: made[address] for address in given if address in made}
+        if len(self._pages) > _MOST_PAGES:
+            self._pages.clear()
+        self._pages[task] = page
+        return list(page.values())
+
+    def _rendered(self, reader: Reader, row: TaskRow, shown: list[_Entry], total: int) -> str:
         """The file with these of a task's `total` items."""
         through = self._archived_through(row.version)
-        head = (row.task, row.version, row.digest)
-        items = [(item.letter, document) for item, document in shown]
-        document = state_document(head, row.details, row.header, items)
+        document = state_document((row.task, row.version, row.digest), row.details, row.header, ())
         document = with_links(reader, document, row)
         counts: dict[str, int] = row.header["counts"]
         document["totals"] = {LISTS[letter]: count for letter, count in sorted(counts.items())}
@@ -271,40 +298,29 @@ class StateFiles:
             "files": through // self._kept,
             "through_version": through,
         }
-        if len(items) < total:
-            document["archive"]["left_out"] = total - len(items)
+        if len(shown) < total:
+            document["archive"]["left_out"] = total - len(shown)
             document["archive"]["whole"] = f"passdown state {row.task} --json"
-        self._check(document)
+        check_state(document)
+        # Of a file that was handed off twice, the newest entry is shown.
+        files = {entry.item.path: entry.item.ordinal for entry in shown if entry.item.path}
+        for item, _, text in shown:
+            if not item.path or files[item.path] == item.ordinal:
+                document[LISTS[item.letter]].append(text)
         return handle_file_text(document)
 
-    def _check(self, document: JsonObject) -> None:
-        """Check a document before it is written, each item once while nothing of it changes."""
-        if len(self._checked) > _MOST_CHECKED:
-            self._checked.clear()
-        items = {
-            sha256(f"{name} {json.dumps(item)}".encode()).digest(): (name, item)
-            for name in LISTS.values()
-            for item in document[name]
-        }
-        unknown: JsonObject = {name: [] for name in LISTS.values()}
-        for digest in items.keys() - self._checked:
-            name, item = items[digest]
-            unknown[name].append(item)
-        check_state({**document, **unknown})
-        self._checked.update(items)
-
-    def _fitting(self, found: list[tuple[ItemRow, JsonObject]]) -> list[tuple[ItemRow, JsonObject]]:
+    def _fitting(self, entries: list[_Entry]) -> list[_Entry]:
         """The items that fit into the file: open ones before others, newer ones before older."""
         left = self._max_bytes
-        fits: set[tuple[str, int]] = set()
-        for item, document in sorted(
-            found, key=lambda each: (not each[0].is_open, -each[0].position)
+        fits: set[str] = set()
+        for item, _, text in sorted(
+            entries, key=lambda each: (not each.item.is_open, -each.item.position)
         ):
-            left -= len(indented_json(document, "    ").encode())
+            left -= len(text.encode())
             if left < 0:
                 break
-            fits.add((item.letter, item.ordinal))
-        return [(i, document) for i, document in found if (i.letter, i.ordinal) in fits]
+            fits.add(item.address)
+        return [entry for entry in entries if entry.item.address in fits]
 
 
 def _shown(path: str) -> Mirrored | None:
