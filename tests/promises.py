@@ -62,8 +62,8 @@ DECISIONS_AND_CHECKSUMS = {
     "S0-34": "Input is validated where it comes in; inside there are only plain typed values.",
     "S0-38": "What a receiver declares that it needs, by file, decision topic or gate, and doesn't "
     "get is a warning that says who needs what.",
-    "S0-35": "Sources and tests are fully annotated and pass the strict type check, which a test "
-    "runs; logs are structured.",
+    "S0-35": "Sources and tests are fully annotated and pass the strict type check, which every "
+    "change has to pass; logs are structured.",
 }
 
 STATE_OF_A_TASK = {

@@ -29,6 +29,7 @@ from passdown.workspace.knowledge_tool import (
     pending_entries,
 )
 from tests.faults.tools import ROOT, worker_environment
+from tests.processes import Process
 from tests.sizes import example_count
 
 if TYPE_CHECKING:
@@ -375,7 +376,7 @@ for number in range(1000):
 @pytest.mark.promise("S4-27", "S4-28")
 def test_a_kill_before_the_boundary_loses_no_entry(ws: Workspace) -> None:
     """What the dead process was told is written stands in the file, once; any process does it."""
-    worker = subprocess.Popen(
+    worker = Process(
         [sys.executable, "-c", AGENT, ws.root],
         cwd=ROOT,
         env=worker_environment(),

@@ -14,6 +14,7 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.errors import GateRefused, InvalidInput
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +149,7 @@ def test_of_two_processes_that_write_a_new_file_one_is_refused(tmp_path: Path) -
         (tmp_path / name).mkdir()
         argv = [sys.executable, "-c", code, str(tmp_path / name), str(targets)]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        processes.append(subprocess.Popen(argv, **pipes))
+        processes.append(Process(argv, **pipes))
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("go\n")

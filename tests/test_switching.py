@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 import passdown
 from passdown.core.settings import Settings
 from passdown.errors import InvalidInput, NotFound
+from tests.processes import run_python
 from tests.sizes import example_count
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def test_two_switches_in_one_second_overwrite_nothing(tmp_path: Path) -> None:
 
 def elsewhere(root: str, source: str) -> Any:
     """What a Python program prints as JSON, run in a new process in a project."""
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, "-c", f"import json, passdown\nws = passdown.open('.')\n{source}"],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(Path(passdown.__file__).parents[1])},

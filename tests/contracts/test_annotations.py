@@ -39,7 +39,8 @@ def test_the_type_check_is_strict_over_sources_and_tests() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pyright"]
     assert settings["typeCheckingMode"] == "strict"
     assert {"src", "tests"} <= set(settings["include"])
-    assert "tests.type_check" in (ROOT / "Makefile").read_text("utf-8")
+    assert "-m pyright\n" in (ROOT / "Makefile").read_text("utf-8")
+    assert "make check\n" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
 @pytest.mark.promise("S0-35")

@@ -13,6 +13,7 @@ from passdown.store import open_store
 from tests.faults.anomalies import Transaction, anomalies, parsed
 from tests.faults.appending import BUGS, read_list
 from tests.faults.tools import ROOT, soak_count, worker_environment
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ def run(
     folder.mkdir(exist_ok=True)
     count = -(-total // processes)
     workers = [
-        subprocess.Popen(
+        Process(
             [
                 *(sys.executable, "-m", "tests.faults.appending"),
                 json.dumps(

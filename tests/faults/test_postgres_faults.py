@@ -39,6 +39,7 @@ from tests.faults.tools import (
     worker_environment,
 )
 from tests.postgres import IN_CI, PACKAGE, VARIABLE, new_database, new_workspace, running_server
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -119,7 +120,7 @@ class Writers:
             "stop": str(self._stop),
             "durability": durability,
         }
-        return subprocess.Popen(
+        return Process(
             [sys.executable, "-m", "tests.faults.persisting", json.dumps(options)],
             cwd=ROOT,
             env=worker_environment(),

@@ -11,6 +11,7 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.errors import StoreUnavailable
+from tests.processes import run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,7 +92,7 @@ def test_a_store_that_can_not_be_written_is_read(read_only: Mount, tmp_path: Pat
 )
 def test_reading_verbs_work_there(read_only: Mount, verb: str) -> None:
     command = [sys.executable, "-m", "passdown", *verb.split()]
-    ran = subprocess.run(command, cwd=read_only(), capture_output=True, text=True, check=False)
+    ran = run_python(command, cwd=read_only(), capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 

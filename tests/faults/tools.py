@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import passdown
 from passdown.core.kinds import stream_of
 from passdown.core.state_files import is_intact
+from tests.processes import Process
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,7 @@ def worker_command(job: str, **options: Any) -> list[str]:
 
 def start_worker(job: str, **options: Any) -> subprocess.Popen[str]:
     """Start a worker; its result is one line of JSON on its output."""
-    return subprocess.Popen(
+    return Process(
         worker_command(job, **options),
         cwd=ROOT,
         env=worker_environment(),

@@ -14,6 +14,7 @@ import pytest
 
 import passdown
 from tests.imports.sources import issue, link, write_lines
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from tests.postgres import KeepIn
@@ -71,7 +72,7 @@ def write_notes(folder: Path) -> Path:
 def run_at_once(project: Path, *argv: str, agents: tuple[str, ...] = AGENTS) -> list[Any]:
     """Start the program once for each agent at the same moment; gives what each printed."""
     running = [
-        subprocess.Popen(
+        Process(
             [sys.executable, "-m", "passdown", *argv, "--agent", agent, "--json"],
             cwd=project,
             env={"PYTHONPATH": str(SOURCE), "HOME": str(project)},

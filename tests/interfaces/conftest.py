@@ -13,6 +13,7 @@ import pytest
 
 from passdown.cli.main import main
 from tests.interfaces.running import Answer, Run, Start, filled_project
+from tests.processes import Process, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ def program(project: Path) -> Run:
     """Run the real program in a process of its own."""
 
     def run(*argv: str, code: int | None = 0) -> Answer:
-        done = subprocess.run(
+        done = run_python(
             [sys.executable, "-m", "passdown", *argv],
             cwd=project,
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
@@ -84,7 +85,7 @@ def start(project: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def run(*argv: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
+        process = Process(
             [sys.executable, "-m", "passdown", *argv],
             cwd=project,
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},

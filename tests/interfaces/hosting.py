@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.processes import run_python
 
 Document = dict[str, Any]
 
@@ -62,7 +63,7 @@ class Host:
         if self.transcript.exists():
             given["transcript_path"] = str(self.transcript)
         body = json.dumps({**given, **fields}).encode() if data is None else data
-        done = subprocess.run(
+        done = run_python(
             hook_command(self.name, event),
             input=body,
             cwd=self.root,

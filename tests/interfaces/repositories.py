@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.interfaces.mcp.talking import environment
+from tests.processes import run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ class Ran(NamedTuple):
 
 def run(folder: Path, *argv: str, agent: str = "coder") -> Ran:
     """The command line in a process of its own, in a folder."""
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, "-m", "passdown", *argv],
         cwd=folder,
         env=environment({"PASSDOWN_AGENT": agent}),

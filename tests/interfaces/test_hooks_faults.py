@@ -15,6 +15,7 @@ import pytest
 
 import passdown
 from tests.interfaces.hosting import ROOT, Host, environment, hook_command, resulted, used
+from tests.processes import Process, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +87,7 @@ def test_malformed_input_is_logged_and_confuses_nobody(tasked: Path, name: str, 
 )
 def test_unknown_words_never_stop_an_agent(tasked: Path, words: list[str]) -> None:
     """Claude Code and Codex read exit code 2 as an order to stop."""
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, "-m", "passdown", "hook", *words],
         input=b"{}",
         cwd=tasked,
@@ -139,7 +140,7 @@ def frozen_writer(tasked: Path) -> Iterator[subprocess.Popen[bytes]]:
         "time.sleep(600)\n"
     )
     store = str(tasked / ".passdown/ledger.db")
-    process = subprocess.Popen([sys.executable, "-c", source, store], stdout=subprocess.PIPE)
+    process = Process([sys.executable, "-c", source, store], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
     process.send_signal(signal.SIGSTOP)
@@ -289,7 +290,7 @@ def test_many_hooks_at_once_fail_nowhere_and_leave_nothing(
 
 def _call(root: Path, name: str, event: str, session: str) -> tuple[int, bytes, bytes]:
     given: dict[str, Any] = {"session_id": session, "cwd": str(root), "stop_hook_active": True}
-    done = subprocess.run(
+    done = run_python(
         hook_command(name, event),
         input=json.dumps({**given, "prompt": "T-1 @planner"}).encode(),
         cwd=root,

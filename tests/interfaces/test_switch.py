@@ -14,6 +14,7 @@ import pytest
 
 from passdown.workspace import open as open_workspace
 from passdown.workspace.switches import all_artifacts
+from tests.processes import Process, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ def team(filled: Path) -> Path:
 
 def hook(folder: Path, given: bytes, *argv: str) -> tuple[bytes, str]:
     """What the prompt hook, as a program, makes of a prompt."""
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, "-m", "passdown", "switch", "--prompt", "-", *argv],
         input=given,
         cwd=folder,
@@ -63,7 +64,7 @@ def test_the_new_agents_profile_stands_alone_and_unchanged(
 ) -> None:
     first = program("switch", "--task", "T-1", "--to", "coder").out
     assert "You write small programs." in first
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, "-m", "passdown", "switch", "--task", "T-1", "--to", "coder"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
@@ -210,7 +211,7 @@ def test_a_busy_store_keeps_no_prompt_back(team: Path) -> None:
         "with ws._context.store.writing([]):\n"
         "    print('held', flush=True)\n    sys.stdin.readline()\n"
     )
-    process = subprocess.Popen(
+    process = Process(
         [sys.executable, "-c", holder],
         cwd=team,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},

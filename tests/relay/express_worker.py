@@ -18,6 +18,7 @@ from passdown import Settings
 from passdown.relay.express import carry_out
 from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import ROOT, worker_environment
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ QUICK = Settings(durability="normal", embedder="none")
 
 
 def start(**options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return Process(
         [sys.executable, "-m", "tests.relay.express_worker", json.dumps(options)],
         cwd=ROOT,
         env=worker_environment(),

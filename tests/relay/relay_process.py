@@ -23,6 +23,7 @@ import passdown
 from passdown.relay.relay_file import check_relay
 from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import ROOT, append_line, worker_environment
+from tests.processes import Process
 from tests.relay.express_worker import Fuse
 from tests.relay.relays import SCRIPT, document, leg
 
@@ -156,7 +157,7 @@ def compute(seconds: float) -> None:
 def start(job: str, **options: Any) -> subprocess.Popen[str]:
     """Start a process in a group of its own, so that what it leaves behind can be seen."""
     environment = {**worker_environment(), "PYTHONWARNINGS": "ignore"}
-    return subprocess.Popen(
+    return Process(
         [sys.executable, "-m", "tests.relay.relay_process", job, json.dumps(options)],
         cwd=ROOT,
         env=environment,

@@ -20,6 +20,7 @@ from passdown.relay.agent_states import MACHINES, Lease, StatePosition, check_pa
 from passdown.relay.agents import AgentStates
 from passdown.testing import fixed_clock
 from tests.faults.tools import ROOT, result_of, worker_environment
+from tests.processes import Process
 from tests.sizes import example_count
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def started(folder: str, program: str, *arguments: str) -> subprocess.Popen[str]
         "ws = passdown.open(sys.argv[1], settings=chosen)\n"
         "states = AgentStates(ws)\n"
     )
-    return subprocess.Popen(
+    return Process(
         [sys.executable, "-c", opening + program, folder, *arguments],
         cwd=ROOT,
         env=worker_environment(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from passdown.relay.messages import (
     message_of,
 )
 from passdown.workspace.streams import WorkspaceStreams
+from tests.processes import run_python
 from tests.relay.talking import Table, asks, held, opened, says, texts
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_a_conversation_is_restored_equal(ws: Workspace, leases: Table) -> None:
         "print(json.dumps([talk.document(), [s.message.document() for s in talk.transcript()]]))\n"
     )
     root = Path(__file__).resolve().parent.parent.parent
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, "-c", program, ws.root], cwd=root, capture_output=True, check=True
     )
     elsewhere, transcript = json.loads(done.stdout)

@@ -14,6 +14,7 @@ import pytest
 from passdown.core.tokens import chars4
 from passdown.relay.messages import Message, context_tokens
 from passdown.workspace.streams import WorkspaceStreams
+from tests.processes import Process
 from tests.relay.talking import Table, asks, held, opened, resets, says, texts
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def test_eight_processes_begin_one_conversation_and_lose_nothing(tmp_path: Path)
     ws, leases = opened(tmp_path, "T-1"), Table()
     leases.put("coder-1", "T-1")
     workers = [
-        subprocess.Popen(
+        Process(
             [sys.executable, "-c", WORKER, str(tmp_path), f"w{number}"],
             cwd=ROOT,
             stdin=subprocess.PIPE,

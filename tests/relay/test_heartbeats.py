@@ -23,6 +23,7 @@ from passdown.relay.engine.database import (
     workers,
 )
 from tests.faults.tools import ROOT, worker_environment
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,8 +65,10 @@ def other(url: str) -> Iterator[Callable[[float], tuple[subprocess.Popen[str], s
     """Start another process that beats; gives it and its worker's name."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(lease_s: float) -> tuple[subprocess.Popen[str], str]:
-        process = subprocess.Popen(
+    def start(
+        lease_s: float, popen: type[subprocess.Popen[str]] = Process
+    ) -> tuple[subprocess.Popen[str], str]:
+        process = popen(
             [sys.executable, "-c", OTHER, url, str(lease_s)],
             cwd=ROOT,
             env=worker_environment(),
@@ -152,9 +155,9 @@ def test_a_worker_that_is_gone_is_known_at_once(
 
 
 def test_a_process_that_is_dead_but_not_waited_for_is_gone_too(
-    database: Engine, other: Callable[[float], tuple[subprocess.Popen[str], str]]
+    database: Engine, other: Callable[..., tuple[subprocess.Popen[str], str]]
 ) -> None:
-    process, name = other(3_600)
+    process, name = other(3_600, subprocess.Popen)
     os.kill(process.pid, signal.SIGKILL)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert [worker.is_gone for worker in workers(database)] == [True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from passdown.relay.runs import Runs
 from passdown.store.sqlite.schema import rows
 from passdown.workspace.streams import WorkspaceStreams
 from tests.faults.tools import ROOT, worker_environment
+from tests.processes import run_python
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, reply
 
@@ -40,7 +40,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def in_another_process(code: str, *arguments: str) -> str:
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, "-c", code, *arguments],
         cwd=ROOT,
         env=worker_environment(),

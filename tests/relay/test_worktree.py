@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 import threading
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ import pytest
 
 from passdown.errors import GitError, StoreBusy
 from passdown.relay.git import VARIABLE, PullRequestSpec, Worktree, locked, open_pull_request
+from tests.processes import run_python
 from tests.relay.repositories import ALONE, git, leftovers, make_repository, users_view
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_what_a_killed_process_left_is_taken_away(project: Path) -> None:
     git(project, "worktree", "add", "-q", "--detach", str(project.parent / "mine"))
     before = git(project, "worktree", "list")
-    died = subprocess.run([sys.executable, "-c", LEAVE, str(project)], check=False)
+    died = run_python([sys.executable, "-c", LEAVE, str(project)], check=False)
     assert died.returncode < 0
     assert any("express-dead" in path for path in leftovers(project))
     (project / ".git/refs/heads/passdown").mkdir()
@@ -286,7 +286,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_git_that_outlives_its_process_is_waited_for(project: Path) -> None:
     """What it was about to write could come after we looked."""
-    died = subprocess.run([sys.executable, "-c", LINGER, str(project)], check=False)
+    died = run_python([sys.executable, "-c", LINGER, str(project)], check=False)
     assert died.returncode < 0
     lock = project / ".git/passdown/passdown-express-1.lock"
     with pytest.raises(StoreBusy), locked(str(lock), timeout_s=0):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import passdown
 from passdown import Settings
 from tests.faults.tools import ROOT, worker_environment
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ QUICK = Settings(durability="normal", embedder="none")
 
 def start(job: str, **options: Any) -> subprocess.Popen[str]:
     """Start one; `tests.faults.tools.result_of` waits for it."""
-    return subprocess.Popen(
+    return Process(
         [sys.executable, "-m", "tests.search.workers", job, json.dumps(options)],
         cwd=ROOT,
         env=worker_environment(),

@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 from passdown.mcp.tools import ToolResult
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -61,7 +62,9 @@ class Pipes:
     """A server whose pipes a test holds itself, spoken to in the protocol of 2025."""
 
     def __init__(self, folder: Path, more: dict[str, str] | None = None) -> None:
-        self.process = subprocess.Popen(
+        # What changes how Python starts needs a Python that starts.
+        start: type[subprocess.Popen[bytes]] = subprocess.Popen if more else Process
+        self.process = start(
             [sys.executable, *COMMAND],
             cwd=folder,
             env=environment(more),

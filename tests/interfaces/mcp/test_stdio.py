@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import pytest
 import passdown
 from passdown.mcp.tools import MAX_CHARACTERS, MAX_PROBLEMS
 from tests.interfaces.mcp.talking import COMMAND, Pipes, environment
+from tests.processes import run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +109,7 @@ def test_calls_that_were_written_are_answered_though_the_client_closed_its_end(
         {"id": number, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
         for number, (name, arguments) in enumerate(calls, 1)
     ]
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, *COMMAND],
         cwd=project,
         env=environment(),
@@ -128,7 +128,7 @@ def test_calls_that_were_written_are_answered_though_the_client_closed_its_end(
 @pytest.mark.promise("M-6")
 @pytest.mark.parametrize("half", ["", '{"jsonrpc": "2.0", "id": 0, "met'])
 def test_a_client_that_leaves_at_once_leaves_no_process_behind(project: Path, half: str) -> None:
-    done = subprocess.run(
+    done = run_python(
         [sys.executable, *COMMAND],
         cwd=project,
         env=environment(),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import passdown
 from passdown.workspace.tokens import Tokens
 from tests.interfaces.web.flooding import Answered
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -34,7 +35,7 @@ def serving(folder: Path) -> Generator[int]:
     import re
 
     with open(folder / "serve.log", "w", encoding="utf-8") as log:
-        process = subprocess.Popen(
+        process = Process(
             [sys.executable, "-m", "passdown", "serve", "--port", "0"],
             cwd=folder,
             stdout=subprocess.PIPE,
@@ -100,7 +101,7 @@ def _flooded(
          "only_odd": False},
     ]  # fmt: skip
     programs = [
-        subprocess.Popen(
+        Process(
             [sys.executable, "-m", "tests.interfaces.web.flooding", json.dumps({**common, **each})],
             stdout=subprocess.PIPE,
             text=True,

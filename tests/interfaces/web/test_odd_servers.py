@@ -7,7 +7,6 @@ from __future__ import annotations
 import gzip
 import os
 import signal
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from passdown.remote import RemoteWorkspace
 from passdown.remote.connection import MAX_DOCUMENT_BYTES, HttpConnection, server_at
 from tests.interfaces.repositories import run
 from tests.interfaces.web.odd_server import odd_server
+from tests.processes import Process
 from tests.serving import Limits, served
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def test_a_client_that_is_killed_leaves_no_backup(ws: Workspace, tmp_path: Path)
         program = (
             f"import passdown; passdown.open({odd.url!r}, token='t').maintenance.backup('b.db')"
         )
-        client = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
+        client = Process([sys.executable, "-c", program], cwd=tmp_path)
         deadline = time.monotonic() + 240
         while not list(tmp_path.glob("b.db*")) and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -20,6 +20,7 @@ import pytest
 import passdown
 from tests.interfaces.web.asking import ask
 from tests.interfaces.web.test_events import Listening
+from tests.processes import Process, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -35,7 +36,7 @@ class Running(NamedTuple):
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PASSDOWN_AGENT": "kim"}
-    return subprocess.run(
+    return run_python(
         [*PROGRAM, *arguments],
         cwd=folder,
         env=environment,
@@ -49,7 +50,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def running(folder: Path, *arguments: str) -> Generator[Running]:
     """A server on a free port, stopped by a signal at the end."""
-    process = subprocess.Popen(
+    process = Process(
         [*PROGRAM, "serve", "--port", "0", *arguments],
         cwd=folder,
         env={**os.environ, "PASSDOWN_AGENT": "kim"},
@@ -204,7 +205,7 @@ def test_the_command_line_works_on_a_server(project: Path) -> None:
         environment = {**os.environ, "PASSDOWN_TOKEN": token, "PASSDOWN_AGENT": "coder"}
 
         def there(*arguments: str) -> subprocess.CompletedProcess[str]:
-            return subprocess.run(
+            return run_python(
                 [*PROGRAM, *arguments, "--store", url],
                 cwd=project.parent,
                 env=environment,
