@@ -46,7 +46,12 @@ def test_in_place_the_file_gets_the_handoff_once(
     how = ("migrate", "login.md", "--agent", "coder")
     if is_recorded:
         cli(*how)
-    assert "added the handoff to login.md" in cli(*how, "--in-place").out
+    out = cli(*how, "--in-place").out
+    assert "added the handoff to login.md" in out
+    assert ("recorded  login.md" in out, "written  login.md" in out) == (
+        not is_recorded,
+        is_recorded,
+    )
     text = (project / "login.md").read_text()
     assert text.startswith(NOTE)
     assert "## Handoff" in text
@@ -54,6 +59,24 @@ def test_in_place_the_file_gets_the_handoff_once(
         assert "unchanged" in cli(*argv).out
     assert (project / "login.md").read_text() == text
     assert len(as_json("state", "login")["handoffs"]) == 1
+
+
+@pytest.mark.promise("S3-33")
+def test_a_row_of_a_table_is_read_as_it_is_shown(
+    project: Path, as_json: Callable[..., Any]
+) -> None:
+    """A border that is escaped is a character; no alternative is no alternative called none."""
+    rows = [
+        "| Decision | Rationale | Alternatives |",
+        "|---|---|---|",
+        r"| Use `a \| b` in the grammar | `\|` is short | none |",
+        "| Use Redis | It is fast | N/A, Memcached |",
+    ]
+    (project / "login.md").write_text("\n".join(["# Login", "", *rows, ""]))
+    (found,) = as_json("migrate", "login.md", "--agent", "coder", "--dry-run")
+    first, second = found["handoff"]["decisions"]
+    assert first == {"summary": "Use `a | b` in the grammar", "rationale": "`|` is short"}
+    assert second["alternatives"] == ["Memcached"]
 
 
 @pytest.mark.promise("S3-35")

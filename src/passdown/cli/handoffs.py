@@ -403,7 +403,13 @@ def _print_ingested(result: JsonObject) -> None:
     print_findings((w for w in result["warnings"] if w["code"] != "recommended"), 2)
 
 
-_STYLES = {"recorded": "green", "unchanged": "dim", "planned": "cyan", "skipped": "yellow"}
+_STYLES = {
+    "recorded": "green",
+    "written": "green",
+    "unchanged": "dim",
+    "planned": "cyan",
+    "skipped": "yellow",
+}
 ENDINGS = (".md", ".markdown", ".txt", ".json")
 PROGRESS_FROM = 5
 _MAIN = ("summary", "issue", "pattern", "step", "question", "blocker", "path", "file", "name")
@@ -567,8 +573,13 @@ def _print_prompt(session: Session, path: str, folder: str) -> None:
 
 
 def _migration_document(found: Migration) -> JsonObject:
-    word = "unchanged" if found.is_repeat else "recorded" if found.version else "planned"
-    word = "skipped" if found.skipped else word
+    said = {
+        "skipped": found.skipped,
+        "unchanged": found.is_repeat,
+        "recorded": found.is_recorded,
+        "written": found.changed,
+    }
+    word = next((word for word, is_so in said.items() if is_so), "planned")
     return {
         "result": word,
         "task": found.task,

@@ -640,7 +640,7 @@ class _BlockParser:
         if line.text[borders[-1] + 1 :].strip():
             borders.append(len(line.text))
         spans = [(line.start + a + 1, line.start + b) for a, b in pairwise(borders)]
-        names = [clean(self.source[start:end]) for start, end in spans]
+        names = [clean(self.source[start:end]).replace("\\|", "|") for start, end in spans]
         if not self.columns:
             self.close()
             self.columns = names

@@ -266,7 +266,7 @@ def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
         else:
             more.append(f"{cell.name}: {storable(cell.text)}")
     why, remedy, grade = ("; ".join(found.get(name, ())) for name in ("why", "remedy", "grade"))
-    alternatives = tuple(other for other in map(storable, others) if other)
+    alternatives = tuple(o for o in map(storable, others) if o and not _NO_ALTERNATIVE.fullmatch(o))
     if kind == DECISION and not why:
         stated = _decision_parts(text, is_listed=False)
         text, why = stated.text, stated.why
@@ -280,7 +280,8 @@ def _listed(text: str) -> list[str]:
     if len(parts) == 1 and "." not in text and "(" not in text:
         split = [part.removeprefix("or ").strip() for part in text.split(",")]
         parts = split if all(0 < len(part.split()) <= 5 for part in split) else parts
-    return [part.strip(" .") for part in parts if part.strip(" .")]
+    found = (part.strip(" .") for part in parts)
+    return [part for part in found if part and not _NO_ALTERNATIVE.fullmatch(part)]
 
 
 def _main_column(cells: Sequence[Cell], kind: str) -> str:
@@ -307,6 +308,7 @@ _NOTHING = re.compile(
     r"no (?:open |known |new |further )?(?:blocker|issue|risk|question|problem|concern)s?\b.{0,25}",
     re.IGNORECASE,
 )
+_NO_ALTERNATIVE = re.compile(r"-+|none|n/?a|not applicable|no alternatives?", re.IGNORECASE)
 _SETTLED = re.compile(
     r"\W*(?:complete[d]?|passed|pass|met|done|resolved|closed|fixed|compliant|ready|verified|"
     r"mitigated|accepted)\b.*",

@@ -80,7 +80,7 @@ class Migration(NamedTuple):
     is `ambiguous` and is empty where nothing is; `changed` is the file that was written,
     `would_change` the one that a dry run left alone. `skipped` says why a note gives no handoff:
     then nothing was recorded and no file written. `kept` counts the found items that are in the
-    handoff.
+    handoff. `is_recorded` says that this call recorded it, `is_repeat` that nothing was to do.
     """
 
     task: str
@@ -92,6 +92,7 @@ class Migration(NamedTuple):
     problems: tuple[Problem, ...]
     changed: str | None
     is_repeat: bool
+    is_recorded: bool = False
     made_task: bool = False
     skipped: str = ""
     would_change: str | None = None
@@ -196,6 +197,7 @@ def _result(
         problems=plan.problems,
         changed=changed,
         is_repeat=command is not None and command.is_replay and changed is None,
+        is_recorded=command is not None and not command.is_replay,
         made_task=made_task,
         skipped=plan.skipped,
         would_change=plan.note.path if is_planned else None,
