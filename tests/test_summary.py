@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -310,6 +311,21 @@ def test_a_huge_task_has_a_small_summary(ws: Workspace) -> None:
     assert len(text) <= 2_000
     assert "995 more decisions" in text
     assert "決定 999" in text
+
+
+@pytest.mark.promise("S1-9")
+def test_as_many_files_again_take_about_as_long(tmp_path: Path) -> None:
+    """10,000 files on top of 10,000 others: the work grows with them, not with their square."""
+    settings = Settings(artifacts_on_disk=False, durability="normal", embedder="none")
+    spent: list[float] = []
+    with passdown.open(str(tmp_path), settings=settings) as ws:
+        ws.create_task("T-1", title="t", agent="a")
+        for part in ("a", "b", "c"):
+            files = [{"path": f"src/{part}{n}.py"} for n in range(10_000)]
+            began = time.process_time()
+            ws.hand_off(task="T-1", outcome="completed", from_agent="a", artifacts=files)
+            spent.append(time.process_time() - began)
+    assert max(spent[1:]) < 3 * spent[0]
 
 
 @pytest.fixture(scope="module")

@@ -64,9 +64,6 @@ def state_document(
 ) -> JsonObject:
     """The whole state of a task; `head` is (task, version, digest), `items` (letter, document)."""
     task, version, digest = head
-    lists: dict[str, list[JsonObject]] = {name: [] for name in LISTS.values()}
-    for letter, document in items:
-        _put(lists[LISTS[letter]], letter, document)
     return {
         "schema": STATE_SCHEMA,
         "task_id": task,
@@ -76,15 +73,22 @@ def state_document(
         **{name: header[name] for name in HEADER_FIELDS},
         "status": header["base_status"],
         **_gates(header),
-        **lists,
+        **_lists(items),
     }
 
 
-def _put(entries: list[JsonObject], letter: str, document: JsonObject) -> None:
-    """Append an item; an artifact takes the place of an older entry with the same path."""
-    if letter == "a":
-        entries[:] = [entry for entry in entries if entry["path"] != document["path"]]
-    entries.append(document)
+def _lists(items: Iterable[tuple[str, JsonObject]]) -> dict[str, list[JsonObject]]:
+    """The lists of a state; an artifact takes the place of an older one with the same path."""
+    lists: dict[str, list[JsonObject]] = {name: [] for name in LISTS.values()}
+    artifacts: dict[str, JsonObject] = {}
+    for letter, document in items:
+        if letter == "a":
+            artifacts.pop(document["path"], None)
+            artifacts[document["path"]] = document
+        else:
+            lists[LISTS[letter]].append(document)
+    lists[LISTS["a"]] = list(artifacts.values())
+    return lists
 
 
 def answer_note(answer: JsonObject) -> str:
@@ -199,10 +203,11 @@ def _set_status(document: JsonObject, status: JsonObject) -> None:
 
 def apply_delta(state: JsonObject, delta: JsonObject) -> JsonObject:
     """The state after `delta`, as a new document; `state` is left as it is."""
-    lists = {name: [dict(entry) for entry in state.get(name, ())] for name in LISTS.values()}
-    for letter, name in LISTS.items():
-        for document in delta["add"].get(name, ()):
-            _put(lists[name], letter, dict(document))
+    lists = _lists(
+        (letter, dict(entry))
+        for letter, name in LISTS.items()
+        for entry in (*state.get(name, ()), *delta["add"].get(name, ()))
+    )
     changed: JsonObject = delta["change"]
     for entries in lists.values():
         for entry in entries:
