@@ -254,6 +254,10 @@ def test_a_value_may_look_like_an_option_with_words_after_it(filled: Path, cli: 
         (("summary", "T-1", "--check", "x", "--tokens", "9"), "--check doesn't go with --tokens"),
         (("migrate", "x", "--prompt", "--dry-run"), "--prompt doesn't go with --dry-run"),
         (("init", "--check", "--print"), "--check doesn't go with --print"),
+        (
+            ("serve", "--host", "0.0.0.0", "--token-file", "x"),
+            "--token-file doesn't go with --host",
+        ),
         (("state", "T-1", "--at", "1", "--files"), "--at shows a past version"),
         (("handoff", "--task", "T-1", "--blocks", "T-2"), "at least --task and --outcome"),
         (("gate", "record", "T-1", "--name", "x", "--passed", "--failed"), "not allowed with"),
@@ -266,3 +270,8 @@ def test_options_that_contradict_each_other_are_one_usage_error(
     refused = cli(*argv, code=2)
     assert said in refused.err
     assert len(refused.err.splitlines()) == 1
+
+
+def test_an_artifact_is_shown_in_one_form(filled: Path, cli: Run) -> None:
+    refused = cli("artifact", "show", "x", "--markdown", "--json", code=2)
+    assert "--markdown doesn't go with --json" in refused.out

@@ -74,6 +74,8 @@ def serve(
 
     if port > 65_535:
         raise UsageError("a port is a number up to 65535")
+    if token_file and not is_loopback(host):
+        raise UsageError(f"--token-file doesn't go with --host {host}: no token is made for others")
     allowed = checked_names(list(allowed_hosts))
     shared = _shared_workspace(session)
     with shared.workspace() as workspace:

@@ -224,6 +224,8 @@ def artifact_show(session: Session, file: str, *, markdown: bool = False) -> Non
     """Print one artifact file."""
     from passdown.workspace.switches import artifact_view, read_artifact
 
+    if markdown and session.as_json:
+        raise UsageError("--markdown doesn't go with --json")
     data = read_input(file)
     text = artifact_view(data) if markdown else data.decode(errors="replace")
     session.show(read_artifact(data), lambda _: verbatim(text.rstrip("\n")))
