@@ -38,7 +38,8 @@ README = {
     "P-16": "An agent that never ends, floods, exits or answers rubbish doesn't take its run with "
     "it: the relay goes on or stops as its file says, with the evidence.",
     "P-17": "A ledger that has lost history is found out by its state files: nothing that shows "
-    "it is overwritten, and the task is written to again only after a person's recorded decision.",
+    "it is overwritten, every read of the task says so, and it is written to again only after a "
+    "person's recorded decision.",
 }
 
 DECISIONS_AND_CHECKSUMS = {

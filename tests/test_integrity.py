@@ -144,7 +144,7 @@ def test_saved_heads_show_what_a_chain_can_not(ws: Workspace, tmp_path: Path) ->
 def test_a_rebuild_gives_the_same_rows_and_mends_what_was_lost(ws: Workspace) -> None:
     """Derived rows come from the records alone; a damaged table is named and made again."""
     states = {task: ws.files.state_document(task) for task in ("T-1", "T-2")}
-    assert ws.maintenance.reindex() == (4, ())
+    assert ws.maintenance.reindex() == (4, (), ())
     for table in ("items", "tasks", "links", "details", "inbox"):
         tamper(ws, f"DELETE FROM {table}")
     seen: list[tuple[int, int]] = []

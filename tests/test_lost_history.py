@@ -14,6 +14,8 @@ from passdown import Settings
 from passdown.cli.main import main
 from passdown.errors import Damaged, NotFound
 from passdown.testing import full_handoff, write_files
+from tests.postgres import new_workspace
+from tests.serving import served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -275,12 +277,249 @@ def test_the_state_file_is_bounded_in_bytes(tmp_path: Path) -> None:
         assert len(ws.files.state_document("T-1")["warnings"]) == 400
 
 
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit code of a command, and all that it printed."""
+    code = main(list(arguments))
+    printed = capsys.readouterr()
+    return code, printed.out + printed.err
+
+
+@pytest.fixture
+def behind(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project with the older copy in place, as the current folder."""
+    put_back(project, tmp_path / "old.db")
+    monkeypatch.chdir(project)
+    return project
+
+
+READS = (
+    "brief",
+    "state",
+    "summary",
+    "task show",
+    "log",
+    "switch --to a --task",
+    "context",
+    "gate list",
+)
+
+
+@pytest.mark.promise("P-17")
+@pytest.mark.parametrize("read", READS)
+def test_every_read_of_the_task_says_that_history_was_lost(
+    behind: Path,
+    read: str,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One line names the task, both versions and the command that decides."""
+    code, printed = said(capsys, *read.split(), "T-1")
+    assert code == 0
+    printed += "".join(f"{each.getMessage()}\n" for each in caplog.records)
+    (warning,) = [line for line in printed.splitlines() if "ledger_behind" in line]
+    for part in ("warning", "T-1", "version 2", "version 1", "passdown recover T-1 --by NAME"):
+        assert part in warning
+
+
+@pytest.mark.promise("P-17")
+@pytest.mark.parametrize("read", READS)
+def test_a_task_that_was_lost_altogether_is_not_offered_as_new(
+    behind: Path, read: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed = said(capsys, *read.split(), "T-2")
+    assert code == 1
+    assert "passdown recover T-2 --by NAME" in printed
+    assert "task new" not in printed
+
+
+@pytest.mark.promise("P-17")
+def test_reads_through_a_server_say_it_too(behind: Path) -> None:
+    """An agent gets the warning with its brief, over HTTP as here."""
+    with opened(behind) as ws, served(ws) as server, server.opened("a", "write") as there:
+        (warning,) = there.brief("T-1", agent="a").warnings
+        assert (warning.path, warning.code, warning.level) == ("T-1", "ledger_behind", "warning")
+        with pytest.raises(Damaged, match="lost history"):
+            there.state("T-2")
+
+
+@pytest.mark.promise("P-17")
+def test_rebuilding_says_it_too(behind: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed = said(capsys, "reindex", "--json")
+    assert code == 0
+    warnings = json.loads(printed)["warnings"]
+    assert [(each["path"], each["code"]) for each in warnings] == [
+        ("T-1", "ledger_behind"),
+        ("T-2", "ledger_behind"),
+    ]
+
+
+@pytest.mark.promise("P-17")
+@pytest.mark.parametrize("left", ["an empty file", "nothing"])
+def test_init_refuses_an_empty_ledger_beside_state_files(
+    project: Path, left: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_back(project, None)
+    if left == "nothing":
+        ledger(project).unlink()
+    monkeypatch.chdir(project)
+    for _ in range(2):
+        code, printed = said(capsys, "init")
+        assert code == 1
+        assert "passdown recover --by NAME" in printed
+    assert said(capsys, "recover", "--by", "ana")[0] == 0
+    assert said(capsys, "init")[0] == 0
+
+
+@pytest.mark.promise("P-17")
+def test_a_person_has_to_be_named(
+    behind: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No agent's name and no user's name is taken for the person's decision."""
+    monkeypatch.setenv("PASSDOWN_AGENT", "coder")
+    code, printed = said(capsys, "recover", "T-1")
+    assert code == 2
+    assert "--by" in printed
+    assert state(behind).exists()
+
+
+@pytest.mark.promise("P-17")
+def test_the_decision_is_in_the_log(behind: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the whole store, and of a task where it went on; asking again adds nothing."""
+    assert said(capsys, "recover", "--by", "ana", "--reason", "no backup")[0] == 0
+    _, whole = said(capsys, "log")
+    lines = [line for line in whole.splitlines() if "ledger_accepted" in line]
+    assert [line.split()[1] for line in lines] == ["T-2", "T-1"]
+    assert all("ana" in line and "no backup" in line for line in lines)
+    assert "ana went on without version 2" in said(capsys, "log", "T-1")[1]
+    with opened(behind) as ws:
+        pages = [ws.log(limit=1, before=before)[0].seq for before in (99, 3, 2)]
+        assert pages == [entry.seq for entry in ws.log()]
+
+
+@pytest.mark.promise("P-17")
+@pytest.mark.parametrize("named", ["the file", "its address", "a link", "from elsewhere"])
+def test_naming_the_store_is_no_way_around_the_refusal(
+    behind: Path,
+    tmp_path: Path,
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(ledger(behind))
+    store = {
+        "the file": ".passdown/ledger.db",
+        "its address": f"sqlite:///{ledger(behind)}",
+        "a link": str(link),
+        "from elsewhere": str(ledger(behind)),
+    }[named]
+    if named == "from elsewhere":
+        monkeypatch.chdir(tmp_path)
+    code, printed = said(capsys, "warn", "T-1", "w", "--agent", "a", "--store", store)
+    assert code == 1
+    assert "ledger_behind" in printed
+
+
+@pytest.mark.promise("P-17")
+def test_naming_the_file_that_the_folder_names_is_no_way_around_it_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`init --store FILE` keeps the records in a file, and says what other names are for."""
+    monkeypatch.chdir(tmp_path)
+    assert said(capsys, "init", "--store", "team.db")[0] == 0
+    assert said(capsys, "task", "new", "T-1", "--title", "Login", "--agent", "a")[0] == 0
+    assert (tmp_path / ".passdown" / "state" / "T-1.json").exists()
+    for path in tmp_path.glob("team.db*"):
+        path.unlink()
+    (tmp_path / "team.db").touch(0o600)
+    for named in ([], ["--store", "team.db"]):
+        code, printed = said(capsys, "task", "list", *named)
+        assert code == 1
+        assert "ledger_behind" in printed
+    code, printed = said(capsys, "init", "--store", "team.sqlite")
+    assert code == 1
+    assert "expected FILE.db, sqlite:///FILE" in printed
+
+
+@pytest.mark.promise("P-17")
+def test_another_store_has_state_files_of_its_own(
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever writes to another store here turns no check off, and leaves nothing beside it."""
+    monkeypatch.chdir(project)
+    before = sorted(os.listdir(project))
+    shutil.copy(tmp_path / "old.db", project / ".passdown" / "second.db")
+    for other in ("other.db", ".passdown/second.db"):
+        passdown.open(other).close()
+        make = ["task", "new", "T-9", "--title", "t", "--agent", "a", "--store", other]
+        assert said(capsys, *make)[0] == 0
+    assert sorted(os.listdir(project)) == [*before[:1], "other.db", *before[1:]]
+    assert not state(project, "T-9").exists()
+    assert len(list((project / ".passdown" / "elsewhere").glob("*/state/T-9.json"))) == 2
+    put_back(project, tmp_path / "old.db")
+    assert said(capsys, "warn", "T-1", "w", "--agent", "a")[0] == 1
+    for ending in ("", "-wal", "-shm"):
+        (project / f"other.db{ending}").unlink(missing_ok=True)
+    (project / "other.db").touch(0o600)
+    code, printed = said(capsys, "task", "list", "--store", "other.db")
+    assert code == 1
+    assert "T-9" in printed
+
+
+@pytest.mark.promise("P-17")
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_is_in_the_place_of_the_state_folder_is_named(
+    project: Path,
+    tmp_path: Path,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The write is recorded; the warning and `doctor` say what to do, and that works."""
+    folder = state(project).parent
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "moved") if kind == "link" else folder.write_text("x", "utf-8")
+    monkeypatch.chdir(project)
+    for command in (["warn", "T-1", "w", "--agent", "a"], ["doctor", "--no-start"]):
+        code, printed = said(capsys, *command)
+        assert code == (command[0] == "doctor")
+        assert f"{folder} is a {kind}, and has to be a folder" in printed
+        assert f"mv {folder} {folder}.old" in printed
+    folder.rename(f"{folder}.old")
+    assert said(capsys, "doctor", "--no-start")[0] == 0
+    assert json.loads(state(project).read_text("utf-8"))["version"] == 3
+
+
 @pytest.mark.promise("P-17")
 def test_two_stores_in_one_folder_say_nothing_of_each_other(tmp_path: Path) -> None:
-    """Their state files share a folder; neither store is taken for one that lost history."""
+    """Each has state files of its own; neither store is taken for one that lost history."""
     for name in ("one.db", "two.db", "one.db"):
         with passdown.open(str(tmp_path / name), settings=QUICK) as ws:
             if not ws.tasks():
                 ws.create_task("T-1", title=name, agent="a")
             ws.warn("T-1", agent="a", text=f"{name} {ws.task('T-1').version}")
             assert ws.maintenance.doctor().facts["state_files"]["ahead"] == 0
+
+
+@pytest.mark.promise("P-17")
+def test_a_database_that_lost_history_is_found_however_it_is_named(
+    tmp_path: Path, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by another address of the same workspace; another workspace says nothing of it."""
+    monkeypatch.chdir(tmp_path)
+    store, other = new_workspace(postgres_database), new_workspace(postgres_database)
+    with passdown.init(str(tmp_path), store) as ws:
+        ws.create_task("T-1", title="Login", agent="a")
+        lost = ws.warn("T-1", agent="a", text="w").version
+    with passdown.open(other) as ws:
+        ws.create_task("T-1", title="another", agent="a")
+    again = store.replace("postgresql://", "postgres://") + "&application_name=me"
+    with passdown.open(again) as ws:
+        assert ws.task("T-1").version == lost
+        assert ws.files.state_file("T-1") == ".passdown/state/T-1.json"
+    (tmp_path / ".passdown" / "store").write_text(other + "\n")
+    with passdown.open(str(tmp_path)) as ws, pytest.raises(Damaged):
+        ws.warn("T-1", agent="a", text="w")

@@ -289,7 +289,12 @@ def test_the_file_is_found_from_outside_the_project(tmp_path: Path) -> None:
     """For a store that lies elsewhere, the path is absolute; inside the project it is relative."""
     with passdown.open(str(tmp_path / "stores" / "team.db")) as ws:
         ws.create_task("T-1", title="t", agent="a")
-        assert ws.files.state_file("T-1") == "state/T-1.json"
-        assert (tmp_path / "stores" / "state" / "T-1.json").exists()
+        shown = ws.files.state_file("T-1")
+        assert shown.startswith(".passdown/elsewhere/")
+        assert (tmp_path / "stores" / shown).exists()
+        assert {name.partition("-")[0] for name in os.listdir(tmp_path / "stores")} == {
+            ".passdown",
+            "team.db",
+        }
         with pytest.raises(ValueError, match="T-9"):
             ws.files.state_file("T-9")

@@ -754,6 +754,46 @@ def test_a_handoff_is_prepared_and_recorded_alike(bench: Bench, interface: str) 
     assert steps.stale == "conflict"
 
 
+NUMBERS = [
+    (operation, name, value)
+    for operation in OPERATIONS
+    for name, kind in load(operation.function).__annotations__.items()
+    if kind in ("int", "int | None") and not operation.instead[0]
+    for value in (True, 0)
+    if value or name == "limit"
+]
+
+
+@pytest.mark.promise("W-10")
+@pytest.mark.parametrize(("operation", "name", "value"), NUMBERS)
+def test_a_number_is_refused_alike_by_every_interface(
+    bench: Bench, operation: Operation, name: str, value: object
+) -> None:
+    """What is no whole number, and a page of nothing: the same place, the same code."""
+    good = EXAMPLES[operation.name].good
+    bound = inspect.signature(load(operation.function)).bind_partial(None, *good.args)
+    arguments = {**dict(list(bound.arguments.items())[1:]), **good.given, name: value}
+    given = Call(
+        (),
+        {
+            n: getattr(bench.prepared, v.field) if isinstance(v, Of) else v
+            for n, v in arguments.items()
+        },
+    )
+    interfaces = ["python", "async", "remote"]
+    # Two have a place of their own there: a header, and the cursor of a page.
+    if (
+        operation.http
+        and not operation.has_client
+        and name not in ("expect_version", operation.paged)
+    ):
+        interfaces.append("http")
+    code = "not_an_integer" if value else "out_of_range"
+    for interface in interfaces:
+        found = bench.outcome(interface, operation, given)
+        assert found.error == ("invalid_input", [(name, code)]), interface
+
+
 @pytest.mark.promise("W-10")
 def test_what_a_server_does_not_offer_is_a_short_list_with_a_way_out() -> None:
     """None reaches for a store that isn't there; a new operation has to choose."""

@@ -74,7 +74,7 @@ def test_bundles(filled: Path, tmp_path: Path, cli: Run, as_json: Callable[..., 
 
 def test_reindex_and_doctor(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
     assert "nothing was different" in cli("reindex").out
-    assert as_json("reindex") == {"records": 7, "differing": []}
+    assert as_json("reindex") == {"records": 7, "differing": [], "warnings": []}
     found = as_json("doctor")
     assert found["ok"] is True
     assert found["facts"]["database"] == "sqlite"

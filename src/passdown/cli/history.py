@@ -238,11 +238,19 @@ def _record_author(entry: JsonObject) -> str:
     return f"{entry['author']}, by {imported['by']}'s bundle" if imported else entry["author"]
 
 
+def _record_summary(entry: JsonObject) -> str:
+    """What a record says, and who went on from it after a later version was lost."""
+    found = entry.get("recovered")
+    lost = f"; {found['by']} went on without version {found['lost_version']}" if found else ""
+    return f"{entry['summary']}{lost}"
+
+
 _print_log = row_printer(
     "version, at (UTC)=at, author, kind, what=summary",
     "nothing recorded",
     short="what",
     author=_record_author,
+    summary=_record_summary,
 )
 _print_whole_log = row_printer(
     "seq, task, at (UTC)=at, author, kind, what=summary",

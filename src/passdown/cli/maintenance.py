@@ -14,6 +14,7 @@ from passdown.cli.output import (
     pairs,
     print_findings,
     print_json,
+    print_problems,
     progress_bar,
     styled,
     table,
@@ -48,7 +49,7 @@ def _saved_heads(path: str) -> str:
 
 
 def _verification(_: object, found: Verification) -> JsonObject:
-    return {"ok": found.ok, **found._asdict(), "findings": plain(found.findings)}
+    return {"ok": found.ok, **plain(found)}
 
 
 def _print_verified(found: JsonObject) -> None:
@@ -88,6 +89,7 @@ def _print_rebuilt(found: Rebuild) -> None:
     line(f"rebuilt every derived row from {counted(found.records, 'record')}")
     differing = ", ".join(found.differing)
     line(f"these tables were different: {differing}" if differing else "nothing was different")
+    print_problems(found.warnings)
 
 
 operation("reindex", _print_rebuilt, "", progress="reindexing")

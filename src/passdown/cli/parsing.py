@@ -145,8 +145,11 @@ class Argument(NamedTuple):
 
     @property
     def is_author(self) -> bool:
-        """Whether it names the author: that of an operation has no default."""
+        """Whether it names the author: that of an operation has no default. A person who decides
+        has to be named.
+        """
         is_named_so = self.name in ("agent", "by") and self.default is _REQUIRED
+        is_named_so = is_named_so and self.type != "Person"
         return self.type == "Author" or (is_named_so and self.is_option)
 
 

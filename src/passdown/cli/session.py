@@ -79,7 +79,7 @@ def plain(result: Any) -> Any:
     if hasattr(result, "to_dict"):
         return result.to_dict()
     if hasattr(result, "_asdict"):
-        return result._asdict()
+        return {name: plain(value) for name, value in result._asdict().items()}
     return [plain(each) for each in result] if isinstance(result, list | tuple) else result  # pyright: ignore[reportUnknownVariableType]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from passdown.errors import InvalidInput, Problem
 
@@ -41,6 +41,31 @@ def number_problems(value: object, path: str, least: int, most: int = 2**62) -> 
     expected = f"{least:,} or more" if most == 2**62 else f"{least:,} to {most:,}"
     code = "out_of_range" if isinstance(value, int) else "wrong_type"
     return [Problem(path, code, repr(value)[:40], expected)]
+
+
+_LEAST = {"limit": 1, "before": 1, "after": 0}
+
+
+def checked_arguments(
+    function: Callable[..., Any], args: Sequence[object], given: Mapping[str, object]
+) -> dict[str, object]:
+    """The arguments of an operation by name, with its whole numbers checked as they are declared:
+    one check for every interface. Raises InvalidInput.
+    """
+    names = function.__code__.co_varnames[1 : 1 + len(args)]
+    found = {**dict(zip(names, args, strict=False)), **given}
+    problems: list[Problem] = []
+    for name, value in found.items():
+        kind = function.__annotations__.get(name)
+        if kind not in ("int", "int | None") or (value is None and kind != "int"):
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            message = f"{type(value).__name__} given"
+            problems.append(Problem(name, "not_an_integer", message, "a whole number"))
+        elif name in _LEAST:
+            problems += number_problems(value, name, _LEAST[name])
+    raise_problems("the arguments are refused", problems)
+    return found
 
 
 def priority_problem(value: object, path: str) -> Problem:

@@ -13,5 +13,8 @@ Heads = Mapping[str, Any] | str
 Progress = Callable[[int, int], None]
 """Called with how much is done, and how much there is."""
 
+Person = str
+"""The name of a person who decides: on the command line it has no default."""
+
 NEWEST = 2**62
 """Above every sequence number, position and version."""

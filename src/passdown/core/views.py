@@ -139,6 +139,7 @@ class LogEntry(View):
     bytes: int
     via: str = ""
     imported: JsonObject | None = None
+    recovered: JsonObject | None = None
 
 
 class Changes(View):

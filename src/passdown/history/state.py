@@ -7,9 +7,16 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.documents import LISTS, item_document, state_document
-from passdown.core.kinds import TASK_STREAM, origins_of, parse_address, stream_of, task_of
+from passdown.core.kinds import (
+    RECOVERY_STREAM,
+    TASK_STREAM,
+    origins_of,
+    parse_address,
+    stream_of,
+    task_of,
+)
 from passdown.core.types import NEWEST
-from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
+from passdown.errors import NotFound, unknown_task
 from passdown.ledger.channel import CHANNEL_FIELD
 
 if TYPE_CHECKING:
@@ -182,10 +189,12 @@ _EPHEMERAL = {"schema", "task_id", "version", "digest", "updated_at"}
 
 def log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[JsonObject]:
     """Records newest first: of one task (below a version) or of all (below a sequence number)."""
-    _check_page(before, limit)
     origins = RecordOrigins(reader)
     if task is None:
-        return [_line(record, origins) for record in reader.latest(before, limit, TASK_STREAM)]
+        found = [*reader.latest(before, limit, TASK_STREAM)]
+        found += reader.latest(before, limit, RECOVERY_STREAM)
+        found.sort(key=lambda record: -record.seq)
+        return [_line(record, origins) for record in found[:limit]]
     if reader.head(stream_of(task)) is None:
         raise unknown_task(task)
     found = reader.records_before(stream_of(task), before, limit)
@@ -200,24 +209,11 @@ def changes_after(reader: Reader, *, after: int | None, limit: int) -> JsonObjec
     if after is None:
         newest = reader.latest(NEWEST, 1)
         return {"changes": [], "last": newest[0].seq if newest else 0}
-    _check_page(after + 1 if type(after) is int else after, limit)
     looked_at = list(islice(reader.tail(after), limit))
     of_tasks = [record for record in looked_at if record.stream.startswith(TASK_STREAM)]
     origins = RecordOrigins(reader)
     lines = [_line(record, origins) for record in of_tasks]
     return {"changes": lines, "last": looked_at[-1].seq if looked_at else after}
-
-
-def _check_page(before: object, limit: object) -> None:
-    problems: list[Problem] = []
-    for name, value in (("before", before), ("limit", limit)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            message = f"{type(value).__name__} given"
-            problems.append(Problem(name, "not_an_integer", message, "a whole number"))
-        elif not 1 <= value <= NEWEST:
-            problems.append(Problem(name, "out_of_range", f"{value} given", "1 or more"))
-    if problems:
-        raise InvalidInput("the page is refused", problems)
 
 
 def _line(record: Record, origins: RecordOrigins) -> JsonObject:
@@ -227,10 +223,12 @@ def _line(record: Record, origins: RecordOrigins) -> JsonObject:
         for name in ("decisions", "artifacts", "patterns", "gotchas", "questions", "blockers")
         if body.get(name)
     }
+    is_recovery = record.stream.startswith(RECOVERY_STREAM)
     return {
         "seq": record.seq,
-        "task": task_of(record.stream) or record.stream,
+        "task": task_of(record.stream) or record.stream.removeprefix(RECOVERY_STREAM),
         **envelope(record),
+        **({"version": body["version"]} if is_recovery else {}),
         "summary": _summary(record.kind, body),
         "counts": counts,
         "bytes": len(record.body),
@@ -246,6 +244,9 @@ def _summary(kind: str, body: JsonObject) -> str:
         return f"{body['from_agent']}{to}, {body['outcome']}{phase}{text}"
     if kind == "gate_answered":
         return f"{body['gate']} {body['answer']} by {body['by']}"
+    if kind == "ledger_accepted":
+        why = f": {body['reason']}" if body["reason"] else ""
+        return f"went on without version {body['lost_version']}{why}"
     if kind == "marked":
         return ", ".join(f"{mark['item']} {mark['status']}" for mark in body["marks"])
     if kind in ("task_created", "task_changed"):
@@ -326,16 +327,37 @@ class RecordOrigins:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._imports: dict[str, list[tuple[range, JsonObject]]] = {}
+        self._recoveries: dict[str, dict[int, JsonObject]] = {}
 
     def of(self, record: Record, body: JsonObject) -> JsonObject:
         """The fields that tell where a record came from: `via` for one that was written here,
         `imported` for one that was imported; nothing where nothing is known.
         """
         origin = self._import_of(record)
+        recovered = self._recovery_of(record)
         if origin is None:
-            return {CHANNEL_FIELD: body[CHANNEL_FIELD]} if CHANNEL_FIELD in body else {}
+            return {n: body[n] for n in (CHANNEL_FIELD,) if n in body} | recovered
         claim = {"claimed_via": body[CHANNEL_FIELD]} if CHANNEL_FIELD in body else {}
-        return {"imported": {**origin, **claim}}
+        return {"imported": {**origin, **claim}} | recovered
+
+    def _recovery_of(self, record: Record) -> JsonObject:
+        """Who decided to go on from a record although a later version had been lost, if somebody
+        did; from nothing, that is the first.
+        """
+        task = task_of(record.stream)
+        if task is None:
+            return {}
+        if task not in self._recoveries:
+            stream = RECOVERY_STREAM + task
+            has_any = self._reader.head(stream) is not None
+            found = self._reader.records(stream) if has_any else ()
+            self._recoveries[task] = {
+                max(body["version"], 1): {"by": each.author, "at": each.at, **body}
+                for each in found
+                for body in (each.document(),)
+            }
+        found = self._recoveries[task].get(record.position)
+        return {"recovered": found} if found else {}
 
     def _import_of(self, record: Record) -> JsonObject | None:
         task = task_of(record.stream)

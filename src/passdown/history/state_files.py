@@ -2,8 +2,7 @@
 
 They mirror the ledger and are never the truth. Each contains the version and digest it was made
 from and a checksum of itself. A missing or old mirror is rewritten; an edited one is reported, kept
-aside and rewritten. One that is whole and shows what the ledger doesn't have is evidence of lost
-history: it is kept, and the task is written to again only after a person's decision.
+aside and rewritten. One that shows what the ledger doesn't have stays: see `lost_history`.
 
 A file shows what is open and what is recent, up to a number of bytes; older versions are in archive
 files that it names.
@@ -12,8 +11,6 @@ files that it names.
 from __future__ import annotations
 
 import os
-import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.documents import LISTS, state_document
@@ -26,22 +23,19 @@ from passdown.core.state_files import (
     is_torn,
     rendered_entry,
 )
-from passdown.errors import Damaged, Problem
+from passdown.errors import Problem
+from passdown.history.lost_history import evidence, ledger_behind, shown_by
 from passdown.history.state import envelope, links_at, supersede, with_documents, with_links
 from passdown.ledger.durable_files import (
     keep_aside,
     named_lock,
     private_folder,
-    read_bytes,
-    read_start,
     read_text,
     replace_file,
     sweep_temporary,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.state_files import Rendered
     from passdown.core.types import JsonObject
@@ -50,19 +44,8 @@ if TYPE_CHECKING:
 
 
 ARCHIVE_SCHEMA = "passdown/archive/1"
-_HEAD_BYTES = 1_024
-_HEAD = re.compile(rb'"version": ([0-9]{1,15}),\s+"digest": "(sha256:[0-9a-f]{64})"')
-_AHEAD, _LOCKS, _TEMPORARY, _ARCHIVE = "ahead", ".locks", ".writing", "archive"
+_LOCKS, _TEMPORARY, _ARCHIVE = ".locks", ".writing", "archive"
 _MOST_PAGES = 100
-_STORE, _SEVERAL, _USUAL_STORE = ".store", "several", "ledger.db"
-
-
-class Mirrored(NamedTuple):
-    """The version and digest that a state file shows."""
-
-    path: str
-    version: int
-    digest: str
 
 
 class _Entry(NamedTuple):
@@ -79,7 +62,6 @@ class StateFiles:
     def __init__(
         self,
         folder: str,
-        store: str = "",
         *,
         kept_versions: int,
         max_bytes: int,
@@ -87,13 +69,9 @@ class StateFiles:
     ) -> None:
         """Files in `folder`; without `is_synced` a power cut may leave one empty, which is seen.
 
-        `store` names the store that they mirror: where several share a folder, a file of one says
-        nothing of another.
-
         Archive files are synced in any case: nobody looks into them again before they are read.
         """
         self.folder = folder
-        self._store = store
         self._kept = kept_versions
         self._max_bytes = max_bytes
         self._is_synced = is_synced
@@ -111,14 +89,14 @@ class StateFiles:
         archive file that is missing. A file that is ahead of the ledger is reported and stays.
         """
         temporary = self._private(_TEMPORARY)
-        self._note_store()
         with named_lock(self._private(_LOCKS), task), store.reading() as reader:
-            shown = _shown(self.path(task)) or Mirrored("", 0, "")
+            shown = shown_by(self.path(task))
+            version = shown.version if shown else 0
             # Usually the file is one version behind.
-            through = self._archived_through(shown.version + 1)
+            through = self._archived_through(version + 1)
             reader.ahead(
                 lambda asked: asked.task(task),
-                lambda asked: asked.record(stream_of(task), shown.version),
+                lambda asked: asked.record(stream_of(task), version),
                 lambda asked: asked.open_items(task),
                 lambda asked: asked.items_since(task, through),
                 lambda asked: asked.superseders(task),
@@ -127,7 +105,8 @@ class StateFiles:
             row = reader.task(task)
             if row is None:
                 return []
-            if lost := self.evidence(reader, task, Head(stream_of(task), row.version, row.digest)):
+            head = Head(stream_of(task), row.version, row.digest)
+            if lost := evidence(self.folder, reader, task, head):
                 found = ledger_behind(reader, {task: lost}).problems
                 return [problem._replace(level="warning") for problem in found]
             sweep_temporary(temporary)
@@ -145,9 +124,7 @@ class StateFiles:
             return problems
 
     def check(self, reader: Reader, row: TaskRow) -> str:
-        """The status of a task's state file: `current`, `missing`, `old`, `edited` or `ahead`."""
-        if self.evidence(reader, row.task):
-            return "ahead"
+        """The status of a task's state file: `current`, `missing`, `old` or `edited`."""
         text = read_text(self.path(row.task))
         if text is None or is_torn(text):
             return "missing"
@@ -156,65 +133,9 @@ class StateFiles:
         is_whole = all(os.path.exists(self._block_path(row.task, f)) for f in self._blocks(row))
         return "current" if is_whole and text == self._text(reader, row) else "old"
 
-    def evidence(self, reader: Reader, task: str, head: Head | None = None) -> Mirrored | None:
-        """What a whole file shows of a task that the ledger doesn't have, if one does."""
-        for path in (self.path(task), self._kept_evidence(task)):
-            shown = _shown(path)
-            if shown and not _is_known(reader, task, shown, head) and self._is_evidence(path):
-                return shown
-        return None
-
-    def _is_evidence(self, path: str) -> bool:
-        """Whether a file is as it was written, and of this store alone."""
-        # A folder without the note is of an earlier release: usually that of one ledger.
-        store = read_text(os.path.join(self.folder, _STORE)) or _USUAL_STORE
-        return store == self._store and is_whole(path)
-
-    def refuse_if_ahead(self, reader: Reader, task: str, head: Head | None) -> None:
-        """Raise Damaged if a state file shows what the ledger doesn't have; it is kept aside."""
-        shown = self.evidence(reader, task, head)
-        if shown is not None:
-            self._keep_evidence(task)
-            raise ledger_behind(reader, {task: shown})
-
-    def lost_tasks(self, reader: Reader) -> dict[str, Mirrored]:
-        """What whole files show of tasks and the ledger doesn't have, by task."""
-        found = ((task, self.evidence(reader, task)) for task in self._tasks())
-        return {task: shown for task, shown in found if shown}
-
-    def accept_ledger(self, task: str) -> list[str]:
-        """Put aside what is ahead of the ledger, for good; gives the names it has from now on."""
-        paths = [p for p in (self.path(task), self._kept_evidence(task)) if os.path.lexists(p)]
-        if len(paths) == 2 and os.path.samefile(*paths):
-            os.unlink(paths.pop())
-        return [keep_aside(path, "accepted") for path in paths]
-
-    def _tasks(self) -> Iterator[str]:
-        names: set[str] = set()
-        for folder in (self.folder, os.path.join(self.folder, _AHEAD)):
-            with suppress(OSError):
-                names.update(name for name in os.listdir(folder) if name.endswith(".json"))
-        return (name.removesuffix(".json") for name in sorted(names))
-
-    def _note_store(self) -> None:
-        """Note whose files these are, or that they are of several stores."""
-        path = os.path.join(self.folder, _STORE)
-        known = read_text(path)
-        if known is None or known not in (self._store, _SEVERAL):
-            replace_file(path, self._store if known is None else _SEVERAL, is_synced=False)
-
     def _private(self, *parts: str) -> str:
         base, name = os.path.split(self.folder)
         return private_folder(base, name, *parts)
-
-    def _kept_evidence(self, task: str) -> str:
-        return os.path.join(self.folder, _AHEAD, f"{task}.json")
-
-    def _keep_evidence(self, task: str) -> None:
-        """A second name for the file, which stays when the first is lost; best effort."""
-        with suppress(OSError, Damaged):
-            self._private(_AHEAD)
-            os.link(self.path(task), self._kept_evidence(task))
 
     def _keep_edit(self, task: str) -> list[Problem]:
         target = self.path(task)
@@ -321,46 +242,3 @@ class StateFiles:
                 break
             fits.add(item.address)
         return [entry for entry in entries if entry.item.address in fits]
-
-
-def _shown(path: str) -> Mirrored | None:
-    """The version and digest that a file shows, from its beginning; None where it shows none."""
-    try:
-        found = _HEAD.search(read_start(path, _HEAD_BYTES))
-    except OSError:
-        return None
-    return Mirrored(path, int(found[1]), found[2].decode()) if found else None
-
-
-def is_whole(path: str) -> bool:
-    """Whether a state file is as it was written, by its own checksum."""
-    data = read_bytes(path)
-    return data is not None and is_intact(data.decode(errors="replace"))
-
-
-def _is_known(reader: Reader, task: str, shown: Mirrored, head: Head | None) -> bool:
-    """Whether the ledger has the version that a file shows, with the same digest."""
-    head = head or reader.head(stream_of(task))
-    if head is None or shown.version > head.position:
-        return False
-    if shown.version == head.position:
-        return shown.digest == head.digest
-    record = reader.record(stream_of(task), shown.version)
-    return record is not None and record.digest == shown.digest
-
-
-def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
-    """The error of a ledger that lacks what state files show."""
-    problems: list[Problem] = []
-    for task, shown in tasks.items():
-        head = reader.head(stream_of(task))
-        has = f"version {head.position} ({head.digest})" if head else "nothing"
-        message = f"{shown.path} shows version {shown.version} ({shown.digest}), the ledger {has}"
-        expected = "a ledger that has what its state files show"
-        problems.append(Problem(task, "ledger_behind", message, expected))
-    return Damaged(
-        "the ledger has lost history that state files still show; nothing was changed",
-        problems,
-        next_step="Put a newer ledger or backup in its place. If it is lost, a person may decide to"
-        " go on without it: passdown recover TASK --by NAME",
-    )

@@ -241,17 +241,26 @@ def read_text(path: str, *, limit: int = LARGEST_FILE) -> str | None:
 def private_folder(base: str, *parts: str) -> str:
     """A folder beneath `base`, made for its owner alone where it is missing.
 
-    Raises StoreUnavailable where a part of the way is a link: it may lead anywhere.
+    Raises StoreUnavailable as `check_folder` does for each part of the way.
     """
     folder = base
     for part in parts:
         folder = os.path.join(folder, part)
+        check_folder(folder)
         with _typed(folder):
-            if not os.path.lexists(folder):
-                _make_private(folder)
-            elif os.path.islink(folder):
-                raise OSError(errno.ELOOP, "it is a link, and has to be a folder", folder)
+            _make_private(folder)
     return folder
+
+
+def check_folder(folder: str) -> None:
+    """Raise StoreUnavailable if a name is taken by a link, which may lead anywhere, or a file."""
+    is_link = os.path.islink(folder)
+    if is_link or (os.path.lexists(folder) and not os.path.isdir(folder)):
+        raise StoreUnavailable(
+            f"{folder} is a {'link' if is_link else 'file'}, and has to be a folder",
+            next_step=f"Move it away (mv {folder} {folder}.old), then passdown doctor makes the "
+            "folder and its files again from the ledger.",
+        )
 
 
 def sweep_temporary(folder: str) -> None:

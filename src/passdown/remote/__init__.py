@@ -15,7 +15,12 @@ from inspect import Parameter, signature
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
-from passdown.core.arguments import raise_problems, text_list, text_type_problems
+from passdown.core.arguments import (
+    checked_arguments,
+    raise_problems,
+    text_list,
+    text_type_problems,
+)
 from passdown.core.codec import decode, encode, field_names, type_hints
 from passdown.errors import InvalidInput, NotAllowed, NotFound, PassdownError, Problem
 from passdown.operations import load
@@ -93,6 +98,7 @@ class RemoteWorkspace(Workspace):
         self.connection.check_open()
         if operation.instead[0]:
             raise self.unsupported(*operation.instead)
+        checked_arguments(function, args, given)
         if operation.client:
             return load(operation.client)(self, *args, **given)
         if not operation.http:
@@ -196,9 +202,6 @@ def _encoded(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:
         return list(text_list(value, name, problems))
     if kind is str:
         problems += text_type_problems(**{name: value})
-    is_number = kind is int or (value is not None and set(get_args(kind)) == {int, NoneType})
-    if is_number and (isinstance(value, bool) or not isinstance(value, int)):
-        problems.append(Problem(name, "wrong_type", repr(value)[:40], "a whole number"))
     try:
         return encode(value)
     except TypeError:

@@ -33,6 +33,30 @@ def database_url(url: str) -> str:
     return f"{place}?{'&'.join(kept)}" if kept else place
 
 
+def store_identity(url: str) -> str:
+    """What of an address tells one store from another, however it is written: the real path of a
+    file; host, port, database and workspace of a PostgreSQL database, whoever connects to it.
+    """
+    if url.startswith(SQLITE_PREFIX):
+        path = os.path.expanduser(url.removeprefix(SQLITE_PREFIX))
+        return SQLITE_PREFIX + os.path.realpath(path)
+    from urllib.parse import parse_qsl, urlsplit
+
+    try:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query))
+        found = {
+            "host": parts.hostname or "",
+            "port": str(parts.port or 5432),
+            "dbname": parts.path.strip("/") or parts.username or "",
+            "workspace": "passdown",
+        }
+    except ValueError:  # it can't be opened either
+        return url
+    found |= {name: options[name] for name in (*found, "hostaddr", "service") if name in options}
+    return "postgresql:" + " ".join(f"{name}={found[name]}" for name in sorted(found))
+
+
 def url_without_password(url: str) -> str:
     """An address as it may be printed: without the password."""
     return _SECRET.sub(rf"\1={_HIDDEN}", _LOGIN.sub(_without_password, url))
@@ -75,7 +99,7 @@ def open_store(
         from passdown.store.postgres import PostgresStore
 
         return PostgresStore(url, timeout_s=timeout_s, durability=durability, create=create)
-    expected = f"{SQLITE_PREFIX}FILE or postgresql://HOST/DATABASE"
+    expected = f"FILE.db, {SQLITE_PREFIX}FILE or postgresql://HOST/DATABASE"
     is_server = url.startswith(("http://", "https://"))
     fix = "a server is no store: name it to a command with --store, or in PASSDOWN_STORE"
     message = f"{url_without_password(url)!r} names no store"

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from passdown.core.arguments import checked_arguments
 from passdown.core.settings import Settings
 from passdown.core.types import Clock
+from passdown.errors import NotFound
 from passdown.operations import load
 from passdown.workspace.context import Context
-from passdown.workspace.location import Location, locate, make_folder, name_store, new_location
+from passdown.workspace.location import Location, locate, make_folder, new_location
 from passdown.workspace.methods import with_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from passdown.errors import Damaged
     from passdown.operations import Operation
     from passdown.workspace.streams import Streams
 
@@ -55,34 +58,55 @@ def init(folder: str = ".", store: str = "", *, repoint: bool = False) -> Worksp
 
     Args:
         folder: The folder.
-        store: The URL of a database that keeps the records instead of a file in the folder; it is
-            noted there, for this machine alone.
+        store: The URL of a database, or a `.db` file, that keeps the records instead of a file in
+            the folder; it is noted there, for this machine alone.
         repoint: Use `store` even if the folder has records that it lacks; otherwise InvalidInput.
     """
     import os.path
 
     from passdown.core.settings import CONFIG_TEMPLATE
+    from passdown.store import open_store
+    from passdown.workspace.location import check_store_change, name_store, store_address
 
     location = new_location(folder)
-    if store and not repoint:
-        from passdown.workspace.location import check_store_change
-
-        check_store_change(location, store)
+    if store:
+        store = store_address(store) or store
+        if not repoint:
+            check_store_change(location, store)
+        open_store(store).close()
     make_folder(location)
     if store:
         location = location._replace(url=store)
+        name_store(location)
     if not os.path.exists(location.config):
         from passdown.ledger.durable_files import replace_file
 
         replace_file(location.config, CONFIG_TEMPLATE)
     workspace = Workspace(location)
-    if store:
-        name_store(location)
+    if refusal := workspace._opened.refusal:  # pyright: ignore[reportPrivateUsage]
+        workspace.close()
+        raise refusal
     return workspace
 
 
 _WITHOUT_LEDGER = ("maintenance.doctor", "maintenance.recover", "verify")
 """What can be done while state files show that the ledger was lost."""
+
+
+def _with_warning(context: Context, result: Any, lost: Damaged) -> Any:
+    """What was read of a task that has lost history, with a warning; where a result has no place
+    for it, it is logged, once for each task.
+    """
+    (problem,) = (each._replace(level="warning") for each in lost.problems)
+    if "warnings" in getattr(result, "_fields", ()):
+        said = [each for each in result.warnings if each != problem]
+        return result._replace(warnings=(*said, problem))
+    if problem.path not in context.warned:
+        import logging
+
+        context.warned.add(problem.path)
+        logging.getLogger("passdown").warning("warning: %s", problem.line())
+    return result
 
 
 @with_operations
@@ -112,11 +136,23 @@ class Workspace:
     def _call(
         self, operation: Operation, function: Callable[..., Any], *args: Any, **given: Any
     ) -> Any:
-        refusal = self._opened.refusal
-        if refusal is not None and operation.name not in _WITHOUT_LEDGER:
-            raise refusal
         context = self._context
-        return function(self if operation.on_workspace else context, *args, **given)
+        if context.refusal is not None and operation.name not in _WITHOUT_LEDGER:
+            context.refusal = context.lost_ledger()  # it may have been put back meanwhile
+            if context.refusal is not None:
+                raise context.refusal
+        given_to = self if operation.on_workspace else context
+        task = checked_arguments(function, args, given).get("task")
+        if operation.right != "read" or not isinstance(task, str) or not task:
+            return function(given_to, *args, **given)  # writes are refused by the ledger
+        try:
+            result = function(given_to, *args, **given)
+        except NotFound as error:
+            if lost := context.lost_history(task):
+                raise lost from error
+            raise
+        lost = context.lost_history(task, result)
+        return _with_warning(context, result, lost) if lost else result
 
     @property
     def _context(self) -> Context:

@@ -44,6 +44,7 @@ class Context:
         self.settings = checked_settings(settings) if settings else read_settings(place.config)
         self._clock = clock
         self._is_closed = False
+        self.warned: set[str] = set()
         self.store: Store = open_store(
             place.url,
             timeout_s=self.settings.lock_timeout_s,
@@ -53,21 +54,39 @@ class Context:
         with self.store.reading() as reader:
             is_rebuild_due = reader.is_rebuild_due()
             is_empty = not reader.latest(NEWEST, 1)
-        self.refusal = self._lost_ledger() if is_empty else None
+        self.refusal = self.lost_ledger() if is_empty else None
         if is_rebuild_due:
             self.ledger.rebuild()
 
-    def _lost_ledger(self) -> PassdownError | None:
-        """Why an empty ledger isn't used: state files show that there was another."""
-        if not os.path.isdir(os.path.join(self.place.folder, "state")):
-            return None
-        from passdown.history.state_files import ledger_behind
+    @property
+    def state_folder(self) -> str:
+        """Where the state files are."""
+        return os.path.join(self.place.folder, "state")
 
-        # The ledger is looked at after the files: another process may be writing its first record,
-        # and then the file of it, at this moment.
+    def lost_ledger(self) -> PassdownError | None:
+        """Why an empty ledger isn't used: state files show that there was another."""
+        if not os.path.isdir(self.state_folder):
+            return None
+        from passdown.history.lost_history import ledger_behind, lost_tasks
+
         with self.store.reading() as reader:
-            lost = self.state_files.lost_tasks(reader)
-            return ledger_behind(reader, lost) if lost else None
+            lost = lost_tasks(self.state_folder, reader)
+            return ledger_behind(reader, lost) if lost and not reader.latest(NEWEST, 1) else None
+
+    def lost_history(self, task: str, result: object = None) -> Damaged | None:
+        """What state files show of a task that the ledger lacks, as an error.
+
+        A `result` with the version and the digest that the file shows needs no look at the ledger.
+        """
+        from passdown.history.lost_history import evidence, ledger_behind, shown_by
+
+        head = (getattr(result, "version", None), getattr(result, "digest", None))
+        shown = shown_by(os.path.join(self.state_folder, f"{task}.json"))
+        if shown and head == (shown.version, shown.digest):
+            return None
+        with self.store.reading() as reader:
+            lost = evidence(self.state_folder, reader, task)
+            return ledger_behind(reader, {task: lost}) if lost else None
 
     @property
     def store_file(self) -> str:
@@ -103,8 +122,9 @@ class Context:
         return Ledger(self.store, self.clock, self._refuse_if_ahead)
 
     def _refuse_if_ahead(self, reader: Reader, task: str, head: Head | None) -> None:
-        # Recording a delivery, which hooks do all day, needs no state files.
-        self.state_files.refuse_if_ahead(reader, task, head)
+        from passdown.history.lost_history import refuse_if_lost
+
+        refuse_if_lost(self.state_folder, reader, task, head)
 
     @cached_property
     def project(self) -> Project:
@@ -129,8 +149,7 @@ class Context:
 
         # A ledger that may lose its last moments needs no mirror that survives them.
         return StateFiles(
-            os.path.join(self.place.folder, "state"),
-            os.path.basename(self.store_file) or url_without_password(self.place.url),
+            self.state_folder,
             kept_versions=self.settings.kept_versions,
             max_bytes=self.settings.state_bytes,
             is_synced=self.settings.durability == "full",
@@ -228,10 +247,9 @@ class Context:
     @cached_property
     def _state_files_shown(self) -> str:
         """The folder of the state files, with a slash, as their paths are shown."""
-        folder = os.path.join(self.place.folder, "state")
-        relative = os.path.relpath(folder, self.root)
+        relative = os.path.relpath(self.state_folder, self.root)
         if relative.startswith(".."):
-            return os.path.join(folder, "")
+            return os.path.join(self.state_folder, "")
         return relative.replace(os.sep, "/") + "/"
 
     def mirror(self, written: Written) -> list[Problem]:
@@ -246,10 +264,8 @@ class Context:
             try:
                 problems += self.state_files.write(self.store, name)
             except (StoreUnavailable, Damaged) as error:
-                fix = "passdown doctor writes it again"
-                problems.append(
-                    Problem("state_file", "handle_not_written", error.message, "", fix, "warning")
-                )
+                said = (error.message, "", error.next_step)
+                problems.append(Problem("state_file", "handle_not_written", *said, "warning"))
         return [*problems, *self._knowledge_at_completion(written)]
 
     def _knowledge_at_completion(self, written: Written) -> list[Problem]:

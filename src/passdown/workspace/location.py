@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, NotFound, Problem, StoreUnavailable, UnsafeStore
-from passdown.store import open_store, url_without_password
+from passdown.store import open_store, store_identity, url_without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,19 +54,18 @@ class Location(NamedTuple):
 
     @property
     def config(self) -> str:
-        """The configuration file, which need not be there."""
-        return os.path.join(self.folder, "config.toml")
+        """The configuration file of the folder, for each of its stores; it need not be there."""
+        above, name = os.path.split(os.path.dirname(self.folder))
+        return os.path.join(above if name == _OTHER_STORES else self.folder, "config.toml")
 
 
 def locate(target: str, *, create: bool) -> Location:
     """The workspace that `target` means: a folder, a `.db` file, or a store's address."""
-    if "://" in target and not target.startswith(_SQLITE):
-        return _of_address(target)
-    if target.startswith(_SQLITE) or target.endswith(".db"):
-        path = os.path.abspath(os.path.expanduser(target.removeprefix(_SQLITE)))
-        if not create and not os.path.exists(path):
+    if url := store_address(target):
+        path = url.removeprefix(_SQLITE)
+        if path != url and not create and not os.path.exists(path):
             raise NotFound(f"there is no store {path}", next_step="Check the path.")
-        return _of_file(path)
+        return _of_store(url)
     start = os.path.abspath(os.path.expanduser(target))
     found = _nearest(start)
     if found is None and not create:
@@ -82,34 +81,34 @@ def locate(target: str, *, create: bool) -> Location:
     return found or new_location(start)
 
 
-def _of_address(url: str) -> Location:
-    """The workspace of a database, worked on from here: in the folder that names it, else in one of
-    its own, so that the state files of two workspaces never mix.
+def store_address(target: str) -> str:
+    """The address of the store that is named by it or by a `.db` file; empty for a folder."""
+    if target.startswith(_SQLITE) or (target.endswith(".db") and "://" not in target):
+        return _SQLITE + os.path.realpath(os.path.expanduser(target.removeprefix(_SQLITE)))
+    return target if "://" in target else ""
+
+
+def _of_store(url: str) -> Location:
+    """The workspace of a store that is named directly: that of the folder which names it too, else
+    one with a folder of its own, so that the state files of two stores never mix.
     """
-    near = _nearest(os.getcwd())
-    if near is None or near.url == url:
-        return near or Location(os.getcwd(), os.path.join(os.getcwd(), FOLDER), url)
-    return Location(near.root, _folder_of_other_store(near.folder, url), url)
-
-
-def own_folder(place: Location) -> str:
-    """The folder that belongs to a place's store and to no other: the workspace's, where that
-    names the store, else one of its own within.
-    """
-    above, name = os.path.split(place.folder)
-    if os.path.basename(above) == _OTHER_STORES:
-        return place.folder
-    folder = place.folder if name == FOLDER else os.path.join(place.root, FOLDER)
-    is_named = _of_folder(place.root, os.path.dirname(folder)).url == place.url
-    return folder if is_named else _folder_of_other_store(folder, place.url)
-
-
-def _folder_of_other_store(folder: str, url: str) -> str:
-    """The folder, within a workspace's, of a store that isn't its own."""
+    path = url.removeprefix(_SQLITE)
+    if path == url:
+        home = _nearest(os.getcwd()) or in_folder(os.getcwd())
+        near = (home,)
+    else:
+        above = os.path.dirname(path)
+        start = os.path.dirname(above) if os.path.basename(above) == FOLDER else above
+        home = Location(start, os.path.join(start, FOLDER), "")
+        near = (_nearest(start), _nearest(os.getcwd()))
+    identity = store_identity(url)
+    for place in near:
+        if place and store_identity(place.url) == identity:
+            return place
     import hashlib
 
-    name = hashlib.blake2b(url.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return os.path.join(folder, _OTHER_STORES, name)
+    name = hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return Location(home.root, os.path.join(home.folder, _OTHER_STORES, name), url)
 
 
 def in_folder(root: str) -> Location:
@@ -164,7 +163,8 @@ def name_store(place: Location) -> None:
     """
     path, state = os.path.join(place.folder, STORE), os.path.join(place.folder, "state")
     try:
-        if os.path.isdir(state) and _of_folder(place.root, os.path.dirname(place.folder)) != place:
+        before = _of_folder(place.root, os.path.dirname(place.folder)).url
+        if os.path.isdir(state) and store_identity(before) != store_identity(place.url):
             from passdown.ledger.durable_files import keep_aside
 
             keep_aside(state, "before")
@@ -221,12 +221,6 @@ def _main_of(folder: str) -> str:
 def _same_folder_in_main(folder: str, top: str, main: str) -> str:
     """The same folder in the main worktree."""
     return os.path.normpath(os.path.join(main, os.path.relpath(folder, top)))
-
-
-def _of_file(path: str) -> Location:
-    folder = os.path.dirname(path)
-    root = os.path.dirname(folder) if os.path.basename(folder) == FOLDER else folder
-    return Location(root, folder, _SQLITE + path)
 
 
 def make_folder(place: Location) -> None:

@@ -17,11 +17,18 @@ from passdown.core.kinds import RECOVERY_STREAM, TASK_STREAM, origins_of, stream
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.text import text_problems
 from passdown.core.times import stamp
-from passdown.core.types import Heads, Progress
+from passdown.core.types import Heads, Person, Progress
 from passdown.core.views import Diagnosis, SavedHeads
-from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, unknown_task
+from passdown.errors import (
+    InvalidInput,
+    NotFound,
+    PassdownError,
+    Problem,
+    StoreUnavailable,
+    unknown_task,
+)
 from passdown.history.git import checkout_of, has_git, head_of, patch_of
-from passdown.history.state_files import ledger_behind
+from passdown.history.lost_history import accept_ledger, ledger_behind, lost_tasks
 from passdown.ledger.bundles import (
     Bundle,
     BundleImport,
@@ -31,7 +38,7 @@ from passdown.ledger.bundles import (
     read_bundle,
 )
 from passdown.ledger.bundles import import_bundle as import_records
-from passdown.ledger.durable_files import sweep_temporary, write_new
+from passdown.ledger.durable_files import check_folder, sweep_temporary, write_new
 from passdown.ledger.project_files import OWN_FOLDER
 from passdown.ledger.verification import Verification, heads_document, parse_heads, verify
 from passdown.ledger.writer import StreamEntry
@@ -57,10 +64,13 @@ _ODD = (TypeError, AttributeError, RecursionError)
 
 
 class Rebuild(NamedTuple):
-    """What a rebuild did: how many records it read, and which tables came out different."""
+    """What a rebuild did: how many records it read, and which tables came out different; `warnings`
+    are about state files.
+    """
 
     records: int
     differing: tuple[str, ...]
+    warnings: tuple[Problem, ...] = ()
 
 
 def verify_workspace(
@@ -88,10 +98,7 @@ def verify_workspace(
     found = verify(context.store, against=saved, chain_only=chain_only, progress=progress)
     if chain_only:
         return found
-    with context.store.reading() as reader:
-        lost = context.state_files.lost_tasks(reader)
-        behind = ledger_behind(reader, lost).problems if lost else ()
-    return found._replace(findings=(*found.findings, *behind))
+    return found._replace(findings=(*found.findings, *_lost_history(context)))
 
 
 def heads(context: Context) -> SavedHeads:
@@ -206,9 +213,21 @@ def reindex(context: Context, progress: Progress | None = None) -> Rebuild:
     with context.store.reading() as reader:
         after = reader.dump()
         tasks = [row.task for row in reader.tasks(limit=2**62)]
+    warnings = list(_lost_history(context, "warning"))
+    lost = {problem.path for problem in warnings}
     for task in tasks:
-        context.state_files.write(context.store, task, with_archive=True)
-    return Rebuild(count, tuple(name for name in before if before[name] != after[name]))
+        if task not in lost:
+            warnings += context.state_files.write(context.store, task, with_archive=True)
+    differing = tuple(name for name in before if before[name] != after[name])
+    return Rebuild(count, differing, tuple(warnings))
+
+
+def _lost_history(context: Context, level: str = "error") -> list[Problem]:
+    """What state files show and the ledger lacks: a problem for each task."""
+    with context.store.reading() as reader:
+        lost = lost_tasks(context.state_folder, reader)
+        problems = ledger_behind(reader, lost).problems if lost else ()
+    return [problem._replace(level=level) for problem in problems]
 
 
 def doctor(context: Context) -> Diagnosis:
@@ -293,14 +312,18 @@ def _check_state_files(context: Context, findings: list[Problem]) -> dict[str, i
     """
     counts = {"current": 0, "missing": 0, "old": 0, "edited": 0, "ahead": 0}
     state_files = context.state_files
+    try:
+        check_folder(state_files.folder)
+    except StoreUnavailable as error:
+        findings.append(Problem("state_files", "no_folder", error.message, "", error.next_step))
+        return counts
+    lost = _lost_history(context)
+    findings += lost
     with context.store.reading() as reader:
         rows = reader.tasks(limit=2**62)
         states = {row.task: state_files.check(reader, row) for row in rows}
-        lost = state_files.lost_tasks(reader)
-        findings += ledger_behind(reader, lost).problems
-    for state in (*states.values(), *("ahead" for task in lost if task not in states)):
+    for task, state in {**states, **{each.path: "ahead" for each in lost}}.items():
         counts[state] += 1
-    for task, state in states.items():
         if state in ("missing", "old", "edited"):
             findings += state_files.write(context.store, task, with_archive=True)
     if os.path.isdir(state_files.folder):
@@ -309,7 +332,7 @@ def _check_state_files(context: Context, findings: list[Problem]) -> dict[str, i
 
 
 def recover(
-    context: Context, task: str | None = None, *, by: str, reason: str = ""
+    context: Context, task: str | None = None, *, by: Person, reason: str = ""
 ) -> dict[str, list[str]]:
     """Go on from the ledger although state files show what it has lost.
 
@@ -328,9 +351,8 @@ def recover(
             *text_problems(reason, "reason", required=False),
         ],
     )
-    state_files = context.state_files
     with context.store.reading() as reader:
-        lost = state_files.lost_tasks(reader)
+        lost = lost_tasks(context.state_folder, reader)
         lost = {name: shown for name, shown in lost.items() if task in (None, name)}
         heads = {name: reader.head(stream_of(name)) for name in lost}
     if not lost:
@@ -348,11 +370,11 @@ def recover(
             "lost_digest": shown.digest,
             "reason": reason,
         }
-        stream = RECOVERY_STREAM + name
-        context.ledger.add_entries([StreamEntry(stream, "ledger_accepted", by, body)])
-        found[name] = state_files.accept_ledger(name)
-        state_files.write(context.store, name, with_archive=True)
-    context.refusal = None
+        stream, key = RECOVERY_STREAM + name, f"{body['digest']}-{shown.digest}"
+        context.ledger.add_entries([StreamEntry(stream, "ledger_accepted", by, body, key)])
+        found[name] = accept_ledger(context.state_folder, name)
+        context.state_files.write(context.store, name, with_archive=True)
+    context.refusal = context.lost_ledger()
     return found
 
 

@@ -51,7 +51,7 @@ def tasks(
         after: The `seq` of the last task of the previous page.
         with_workspace: Also the entry that holds what concerns all work, which is no task.
     """
-    _check_filters(status, phase, agent, limit=limit, after=after)
+    _check_filters(status, phase, agent)
     filters = {"status": status, "phase": phase, "agent": agent}
     with context.store.reading() as reader:
         # One more than asked for: one may be no task, and leaving it out must not end a page.
@@ -60,9 +60,7 @@ def tasks(
     return [TaskOverview(_overview(row)) for row in kept[:limit]]
 
 
-def _check_filters(
-    status: object, phase: object, agent: object, *, limit: object, after: object
-) -> None:
+def _check_filters(status: object, phase: object, agent: object) -> None:
     problems: list[Problem] = []
     for name, value, choices in (("status", status, TASK_STATUSES), ("phase", phase, PHASES)):
         if value and value not in choices:
@@ -71,12 +69,6 @@ def _check_filters(
     if not isinstance(agent, str):
         message = f"{type(agent).__name__} given"
         problems.append(Problem("agent", "wrong_type", message, "an agent's name"))
-    for name, value, least in (("limit", limit, 1), ("after", after, 0)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            message = f"{type(value).__name__} given"
-            problems.append(Problem(name, "not_an_integer", message, "a whole number"))
-        elif not least <= value <= 2**62:
-            problems.append(Problem(name, "out_of_range", f"{value} given", f"{least} or more"))
     if problems:
         raise InvalidInput("the filter is refused", problems)
 

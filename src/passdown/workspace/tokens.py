@@ -165,12 +165,11 @@ def usual_file(workspace: Workspace) -> str:
     """Where the token for a workspace's store is kept unless a file is named; no other store's
     token is kept there. Its folder is made.
     """
-    from passdown.workspace.location import make_folder, own_folder
+    from passdown.workspace.location import make_folder
 
     place = workspace._context.place  # pyright: ignore[reportPrivateUsage] - the door's other half
-    folder = own_folder(place)
-    make_folder(place._replace(folder=folder))
-    return os.path.join(folder, NAME)
+    make_folder(place)
+    return os.path.join(place.folder, NAME)
 
 
 def own_token_file(tokens: Tokens, path: str, name: str) -> str:
