@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from passdown.core.text import visible
+from passdown.core.values import NamedTuple
 from passdown.errors import GitError, InvalidInput, Problem
 from passdown.ledger.project_files import OWN_FOLDER, Project
 
