@@ -40,6 +40,7 @@ class Operation(NamedTuple):
         paged: The parameter that a page's cursor goes into.
         is_heavy: Reads much of the store; few run at once, and clients wait longer.
         takes_files: The client sends hashes of the files that the arguments name.
+        takes_profile: The client may send its own profile of the agent that takes over.
         media: What is answered instead of JSON; of several, the argument `format` names one.
         status: The HTTP status of success.
         on_workspace: The function's first parameter is the workspace, here or behind a server;
@@ -59,6 +60,7 @@ class Operation(NamedTuple):
     author: str = ""
     paged: str = ""
     takes_files: bool = False
+    takes_profile: bool = False
     media: tuple[tuple[str, str], ...] = ()
     on_workspace: bool = False
     has_handler: bool = False
@@ -160,8 +162,6 @@ OPERATIONS: tuple[Operation, ...] = (
         cli="handoff",
         author="from_agent",
         takes_files=True,
-        has_handler=True,
-        has_client=True,
     ),
     Operation(
         "check_handoff",
@@ -169,8 +169,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "POST /api/handoffs/check",
         author="from_agent",
         takes_files=True,
-        has_handler=True,
-        has_client=True,
     ),
     Operation("prepare_handoff", _HANDOFF + "prepare_handoff", right="write", on_workspace=True),
     Operation("receive_handoff", _STATES + "receive_handoff", "POST /api/handoffs/receive"),
@@ -217,7 +215,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _SWITCHES + "switch",
         "POST /api/tasks/{task}/switch",
         cli="switch",
-        has_handler=True,
+        takes_profile=True,
         has_client=True,
     ),
     Operation("recall", _SEARCH + "recall", "POST /api/recall", cli="recall", author="told_to"),
@@ -237,7 +235,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "context.prompt",
         _PROMPTS + "prompt",
         "POST /api/tasks/{task}/prompt",
-        has_handler=True,
+        takes_profile=True,
         has_client=True,
     ),
     Operation(
@@ -305,7 +303,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "files.history", _QUERIES + "path_history", "GET /api/tasks/{task}/paths", cli="history"
     ),
     Operation("files.inline_plan", _QUERIES + "inline_plan", "GET /api/tasks/{task}/inline"),
-    Operation("files.checkout", _MAINTENANCE + "checkout", has_client=True),
+    Operation("files.checkout", _MAINTENANCE + "checkout", on_workspace=True),
     _writing("knowledge.add", _GRAPH + "add_knowledge", "POST /api/knowledge", cli="knowledge add"),
     _writing("knowledge.relate", _ENTRIES + "relate", "POST /api/relations", status=200),
     Operation(

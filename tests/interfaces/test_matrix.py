@@ -611,17 +611,11 @@ def http_request(operation: Operation, given: Call) -> tuple[str, str, Any, dict
         headers["Idempotency-Key"] = key
     if (version := arguments.pop("expect_version", None)) is not None:
         headers["If-Match"] = f'"{version}"'
-    if operation.name in ("hand_off", "check_handoff"):
-        defaults = {n: arguments.pop(n) for n in list(arguments) if n not in HANDOFF_ARGUMENTS}
-        arguments["defaults"] = defaults
     arguments = encode(arguments)
     if method != "GET":
         return method, path, arguments, headers
     words = {name: _word(value) for name, value in arguments.items()}
     return method, path + ("?" + urlencode(words, doseq=True) if words else ""), None, headers
-
-
-HANDOFF_ARGUMENTS = ("handoff", "rebase", "changed_files", "dry_run")
 
 
 def _word(value: Any) -> Any:

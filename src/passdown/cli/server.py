@@ -67,7 +67,8 @@ def serve(
 ) -> None:
     """Serve the HTTP API, its events and MCP, behind tokens."""
     _check_packages()
-    from passdown.web.limits import Limits, checked_names, is_loopback
+    from passdown.core.access import is_loopback
+    from passdown.web.limits import Limits, checked_names
     from passdown.web.server import listen
     from passdown.web.server import serve as run_server
     from passdown.workspace.tokens import Tokens, own_token_file, usual_file

@@ -131,3 +131,13 @@ def access_problems(name: str, expires: str, now: datetime) -> list[Problem]:
                 message = f"{expires} is over"
                 problems.append(Problem("expires", "out_of_range", message, "a time to come"))
     return problems
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach an address; any name but localhost may be another's."""
+    from ipaddress import ip_address
+
+    try:
+        return address == "localhost" or ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        return False

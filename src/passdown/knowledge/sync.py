@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from passdown.core.graph import Edge, Graph, Node, graph_of, is_reference
 from passdown.core.index_entries import node_of
@@ -94,6 +94,17 @@ class SyncFolders(NamedTuple):
     root: str
     private: str
     memory: str
+
+    @classmethod
+    def of_client(cls, root: str, url: str) -> Self:
+        """Those of a server's client. What the file said last time is remembered in the user's
+        cache: a folder `.passdown` here would be taken for a workspace.
+        """
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        whose = f"{url}\0{os.path.realpath(root)}".encode()
+        name = hashlib.blake2b(whose, digest_size=8).hexdigest()
+        memory = os.path.join(cache, "passdown", "knowledge", name)
+        return cls(root, os.path.join(root, ".passdown"), memory)
 
 
 class _LocalKnowledge(NamedTuple):

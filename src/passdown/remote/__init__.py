@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
 from passdown.core.arguments import (
@@ -22,6 +22,8 @@ from passdown.core.arguments import (
     text_type_problems,
 )
 from passdown.core.codec import decode, encode, field_names, type_hints
+from passdown.core.record import Head, Record
+from passdown.core.types import NEWEST
 from passdown.errors import InvalidInput, NotAllowed, NotFound, PassdownError, Problem
 from passdown.operations import load
 from passdown.remote.connection import (
@@ -35,6 +37,7 @@ from passdown.remote.connection import (
     too_large,
 )
 from passdown.workspace import Workspace
+from passdown.workspace.streams import READ_BY_ALL, Streams
 
 if TYPE_CHECKING:
     from passdown.core.types import JsonObject
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from passdown.operations import Operation
     from passdown.remote.connection import HttpReply
     from passdown.workspace.context import Context
-    from passdown.workspace.streams import Streams
+    from passdown.workspace.streams import StreamEntry
 
 _PAGE = 1_000
 _AT_THE_STORE = "Do it where the store is, with passdown.open of its folder or URL."
@@ -50,19 +53,6 @@ _AT_THE_STORE = "Do it where the store is, with passdown.open of its folder or U
 
 def connect(url: str, token: str = "") -> RemoteWorkspace:
     """Open the workspace of a server; the token is given, or PASSDOWN_TOKEN has it."""
-    return RemoteWorkspace(_connect(url, token))
-
-
-def token_holder(url: str) -> str:
-    """Whose token PASSDOWN_TOKEN is, as its server says."""
-    connection = _connect(url, "")
-    try:
-        return str(connection.ask("GET", "/api/me").document().get("name", ""))
-    finally:
-        connection.close()
-
-
-def _connect(url: str, token: str) -> HttpConnection:
     server = server_at(url)
     token = (token or os.environ.get("PASSDOWN_TOKEN", "")).strip()
     if not token:
@@ -77,12 +67,13 @@ def _connect(url: str, token: str) -> HttpConnection:
         expected = "the line that passdown token new printed, and nothing else"
         problem = Problem("token", "invalid_form", message, expected)
         raise InvalidInput("the server can't be opened", [problem])
-    return HttpConnection(server, token)
+    return RemoteWorkspace(HttpConnection(server, token))
 
 
-def unsupported(url: str, what: str, instead: str = _AT_THE_STORE) -> PassdownError:
-    """The error for what a server doesn't offer."""
-    return PassdownError(f"{url} doesn't offer {what}", next_step=instead, code="not_offered")
+def token_holder(url: str) -> str:
+    """Whose token PASSDOWN_TOKEN is, as its server says."""
+    with connect(url) as workspace:
+        return str(workspace.connection.ask("GET", "/api/me").document().get("name", ""))
 
 
 class RemoteWorkspace(Workspace):
@@ -103,7 +94,7 @@ class RemoteWorkspace(Workspace):
             return load(operation.client)(self, *args, **given)
         if not operation.http:
             return function(self, *args, **given)
-        return call(self.connection, operation, *args, **given)
+        return call(self.connection, operation, args, given)
 
     def close(self) -> None:
         """Close the connections."""
@@ -116,17 +107,15 @@ class RemoteWorkspace(Workspace):
 
     @property
     def store_url(self) -> str:
-        """The server's URL."""
+        """The server's URL; it holds no password."""
         return self.connection.server.url
 
-    @property
-    def store_label(self) -> str:
-        """The same: it holds no password."""
-        return self.store_url
+    store_label = store_url  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def unsupported(self, what: str, instead: str = _AT_THE_STORE) -> PassdownError:
         """The error for what a server doesn't offer."""
-        return unsupported(self.store_url, what, instead)
+        message = f"{self.store_url} doesn't offer {what}"
+        return PassdownError(message, next_step=instead, code="not_offered")
 
     @property
     def _context(self) -> Context:
@@ -134,13 +123,49 @@ class RemoteWorkspace(Workspace):
         raise self.unsupported("this")
 
     def _streams(self) -> Streams:
-        from passdown.remote.streams import RemoteStreams
-
         return RemoteStreams(self)
 
 
-def call(connection: HttpConnection, operation: Operation, *args: Any, **given: Any) -> Any:
-    """Send an operation to a server, and give what it answers as the operation's own value."""
+class RemoteStreams(Streams):
+    """Streams as a server shows them: those of runs, express items and agents. None is written."""
+
+    def __init__(self, workspace: RemoteWorkspace) -> None:
+        self._workspace = workspace
+        self._connection = workspace.connection
+
+    def add(self, entries: Sequence[StreamEntry]) -> list[Record]:
+        """Refused: a server takes what there is a route for."""
+        raise self._workspace.unsupported(f"to write to {entries[0].stream.split('/')[0]}")
+
+    def records(self, stream: str, after: int) -> list[Record]:
+        """The records of a stream above a position, page by page."""
+        self._check_shown(stream)
+        path = "/api/streams/records"
+        found = pages(self._connection, path, NEWEST, str(after), {"stream": stream})
+        return [Record(**{**one, "body": one["body"].encode()}) for one in found]
+
+    def heads(self, prefix: str) -> list[Head]:
+        """The heads of all streams whose name starts so, by name."""
+        self._check_shown(prefix)
+        reply = self._connection.ask("GET", "/api/streams", query={"prefix": prefix})
+        return [Head(**head) for head in reply.document()["items"]]
+
+    def _check_shown(self, stream: str) -> None:
+        if not stream.startswith(READ_BY_ALL):
+            raise self._workspace.unsupported(f"to read {stream.split('/', maxsplit=1)[0]}")
+
+
+def call(
+    connection: HttpConnection,
+    operation: Operation,
+    args: Sequence[Any] = (),
+    given: Mapping[str, Any] = MappingProxyType({}),
+    beside: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """Send an operation to a server, and give what it answers as the operation's own value.
+
+    `beside` goes into the body with the arguments.
+    """
     function = load(operation.function)
     kind = type_hints(function)["return"]
     arguments = bound_arguments(function, args, given)
@@ -157,10 +182,8 @@ def call(connection: HttpConnection, operation: Operation, *args: Any, **given: 
         options["query"] = arguments
     else:
         if operation.takes_files:
-            entry = arguments.get("decision", arguments)
-            field = "decisions" if "summary" in entry else "patterns"
-            arguments |= files_sent({field: [entry]})
-        options |= {"body": arguments, "repeats": operation.repeats}
+            arguments |= files_sent(_named_in(function, arguments))
+        options |= {"body": {**arguments, **beside}, "repeats": operation.repeats}
     try:
         reply = connection.ask(method, path, **options)
     except NotFound:
@@ -171,7 +194,7 @@ def call(connection: HttpConnection, operation: Operation, *args: Any, **given: 
 
 
 def bound_arguments(
-    function: Callable[..., Any], args: Sequence[Any], given: JsonObject
+    function: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]
 ) -> JsonObject:
     """The arguments of a call as JSON by name, without those that are as by default or can't be
     sent. Raises InvalidInput for one of the wrong type: a URL would spell anything.
@@ -186,12 +209,39 @@ def bound_arguments(
         if parameter.kind is Parameter.VAR_KEYWORD:
             named = {key: part for key, part in value.items() if part is not None}
             found |= {key: _encoded(key, part, Any, problems) for key, part in named.items()}
+        elif name == "handoff":
+            found |= {} if value is None else {name: _handoff_sent(value)}
         elif name == "counter":
             found |= {} if value is None else {name: named_counter(value)}
         elif name != "progress" and value is not parameter.default and value != parameter.default:
             found[name] = _encoded(name, value, hints[name], problems)
     raise_problems("the request is refused; nothing was sent", problems)
     return found
+
+
+def _handoff_sent(handoff: Any) -> Any:
+    """A handoff in any form, as JSON; a text as it is."""
+    from passdown.core.intake import GivenHandoff
+    from passdown.core.results import HandoffCommand
+    from passdown.core.schema import as_plain
+
+    if isinstance(handoff, bytes):
+        return handoff.decode("utf-8", "surrogateescape")
+    sent = handoff.to_dict() if isinstance(handoff, HandoffCommand) else handoff
+    return as_plain(sent.data if isinstance(sent, GivenHandoff) else sent)
+
+
+def _named_in(function: Callable[..., Any], arguments: JsonObject) -> JsonObject:
+    """What names files: a handoff, or one entry of one."""
+    if "handoff" in signature(function).parameters:
+        from passdown.core.intake import read_handoff
+
+        try:
+            return read_handoff(arguments.get("handoff"), arguments).data
+        except InvalidInput:
+            return {}  # the server refuses it, and says why
+    entry = arguments.get("decision", arguments)
+    return {"decisions" if "summary" in entry else "patterns": [entry]}
 
 
 def _encoded(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:

@@ -197,7 +197,7 @@ class _Endpoints:
         with (
             self._state.workspace() as workspace,
             recorded_via(f"token:{caller.id}", author=only),
-            serving_client(call.client_files),
+            serving_client(call.client_files, call.client_profile),
             operation_span(route.name, workspace, context),
         ):
             call.workspace = workspace
@@ -266,6 +266,7 @@ def _api_request(
         expect_version=_expected_version(route, request),
         key=request.headers.get("idempotency-key") if route.takes_key else None,
         client_files=given.client_files,
+        client_profile=given.client_profile,
     )
 
 

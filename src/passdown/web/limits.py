@@ -7,13 +7,13 @@ this machine a moment ago. It can't make the browser lie about the name or the o
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.core.access import is_loopback
 from passdown.errors import InvalidInput, Problem, RateLimited
 
 if TYPE_CHECKING:
@@ -142,16 +142,6 @@ class AllowedNames(NamedTuple):
 
     hosts: frozenset[str]
     origins: frozenset[str]
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if address == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def allowed_names(address: str, port: int, allowed: tuple[str, ...]) -> AllowedNames:

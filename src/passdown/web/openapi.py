@@ -88,6 +88,28 @@ CLIENT_FILES: Schema = {
     ),
 }
 
+CLIENT_PROFILE: Schema = {
+    **object_schema(
+        {
+            "name": string(maxLength=64),
+            "text": string("the whole file"),
+            "path": string("where it is", maxLength=1_024),
+            "problems": {
+                "type": "array",
+                "maxItems": 100,
+                "items": object_schema(
+                    {"path": string(), "code": string(), "message": string()},
+                    ["path", "code", "message"],
+                    is_open=True,
+                ),
+            },
+        },
+        ["name", "text"],
+    ),
+    "type": ["object", "null"],
+    "description": "of the agent, on the client's machine; null says that it has none there",
+}
+
 _COMMON_STATUSES = (400, 401, 403, 404, 405, 421, 422, 429, 503)
 _BODY_STATUSES = (408, 409, 413, 415)
 SECURITY = {"token": {"type": "http", "scheme": "bearer", "description": "passdown token new"}}

@@ -20,7 +20,7 @@ from passdown.core.text import child_path, excerpt
 from passdown.errors import InvalidInput, NotAllowed, Problem
 from passdown.web.openapi import CLIENT_FILES
 from passdown.workspace.context import context_of
-from passdown.workspace.files import FILES_FIELD
+from passdown.workspace.files import FILES_FIELD, PROFILE_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -55,6 +55,7 @@ class ApiRequest:
         expect_version: int | None = None,
         key: str | None = None,
         client_files: list[JsonObject] | None = None,
+        client_profile: tuple[JsonObject | None, ...] = (),
     ) -> None:
         self.caller = caller
         self.arguments = arguments
@@ -62,6 +63,7 @@ class ApiRequest:
         self.expect_version = expect_version
         self.key = key
         self.client_files = client_files
+        self.client_profile = client_profile
         self.notes: list[Problem] = []
 
     @property
@@ -122,9 +124,10 @@ RouteFunction = Callable[[ApiRequest], ApiResult]
 class ApiRoute(NamedTuple):
     """One route. `right` is what the token has to allow; `path` names parameters in braces.
 
-    With `takes_any`, the body is an object that is checked where it is used. One that `is_heavy`
-    reads much of the store: few of them run at once. One that `takes_files` may be sent hashes of
-    the client's files. `media` says what else than JSON may come back.
+    With `takes_any`, the body is an object that is checked where it is used, but for the fields in
+    `checked`. One that `is_heavy` reads much of the store: few of them run at once. One that
+    `takes_files` may be sent hashes of the client's files, one that `takes_profile` the client's
+    profile of an agent. `media` says what else than JSON may come back.
     """
 
     name: str
@@ -140,9 +143,11 @@ class ApiRoute(NamedTuple):
     media: tuple[tuple[str, str], ...] = ()
     status: int = 200
     takes_any: bool = False
+    checked: Mapping[str, Schema] = EMPTY
     takes_key: bool = False
     takes_version: bool = False
     takes_files: bool = False
+    takes_profile: bool = False
     is_heavy: bool = False
 
     @property
@@ -178,11 +183,14 @@ class MalformedRequest(InvalidInput):
 
 
 class GivenRequest(NamedTuple):
-    """What a request gives: arguments, the body of a route that checks it itself, client files."""
+    """What a request gives: arguments, the body of a route that checks it itself, and what the
+    client sent of its own machine.
+    """
 
     arguments: JsonObject
     body: JsonObject
     client_files: list[JsonObject] | None
+    client_profile: tuple[JsonObject | None, ...]
 
 
 def read_request(
@@ -201,14 +209,18 @@ def read_request(
             files = check_json(loaded.pop(FILES_FIELD), CLIENT_FILES, FILES_FIELD, problems)
         if route.takes_any:
             problems += _reserved(route, loaded)
+            own = {name: loaded[name] for name in route.checked if name in loaded}
+            check_json(own, {"properties": route.checked}, "", problems)
         else:
             check_json(loaded, route.body, "", problems)
             arguments |= loaded
     elif body:
         problems.append(Problem("", "unexpected_body", "a body was sent", "no body"))
+    has_profile = route.takes_profile and PROFILE_FIELD in arguments
+    profile = (arguments.pop(PROFILE_FIELD),) if has_profile else ()
     if problems:
         raise InvalidInput("the request is refused", problems, next_step="Fix all of these.")
-    return GivenRequest(arguments, loaded, files)
+    return GivenRequest(arguments, loaded, files, profile)
 
 
 @contextmanager

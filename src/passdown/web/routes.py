@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
 from passdown.core.codec import decode, encode, field_names, schema_of, type_hints
 from passdown.core.handoff import Decision, TaskFields
+from passdown.core.intake import handoff_schema
 from passdown.core.kinds import PHASES, TASK_STATUSES
 from passdown.core.schema import json_schema
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.operations import OPERATION, OPERATIONS, Operation, load
+from passdown.web.handlers import handoff_of_caller
 from passdown.web.openapi import (
     CLIENT_FILES,
+    CLIENT_PROFILE,
     CURSOR,
     LIMIT,
     MAX_ENTRIES,
@@ -36,6 +39,7 @@ from passdown.web.openapi import (
     string,
 )
 from passdown.web.requests import ApiRequest, ApiResult, ApiRoute, reporting_missing
+from passdown.workspace.files import FILES_FIELD, PROFILE_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,15 +49,13 @@ if TYPE_CHECKING:
 
 _PAGE = 100
 _IN_HEADERS = ("key", "expect_version")
-_IF_MATCH = frozenset({"hand_off", "hand_off_task"})
-"""Operations that take the version as a field of the handoff."""
+_BESIDE_HANDOFF = ("handoff", "rebase", "changed_files", "dry_run")
+"""What isn't a field of the handoff itself, in the body of one."""
 
 _HANDLERS = "passdown.web.handlers:"
 _SERVER_ROUTES = {
     "me": Operation("me", _HANDLERS + "me", "GET /api/me", has_handler=True),
-    "hand_off_task": OPERATION["hand_off"]._replace(
-        name="hand_off_task", http="POST /api/tasks/{task}/handoffs", takes_files=False
-    ),
+    "hand_off_task": OPERATION["hand_off"]._replace(http="POST /api/tasks/{task}/handoffs"),
     "search": OPERATION["recall"]._replace(http="GET /api/recall"),
     "verified": OPERATION["verify"]._replace(http="GET /api/verify"),
     "streams": Operation("streams", _HANDLERS + "streams", "GET /api/streams", has_handler=True),
@@ -63,29 +65,11 @@ _SERVER_ROUTES = {
 }
 """What only a server has, and other routes to an operation, by the name of the route."""
 
-_PROFILE = object_schema(
-    {
-        "name": string(maxLength=64),
-        "text": string("the whole file"),
-        "path": string("where it is", maxLength=1_024),
-        "problems": {
-            "type": "array",
-            "maxItems": 100,
-            "items": object_schema(
-                {"path": string(), "code": string(), "message": string()},
-                ["path", "code", "message"],
-                is_open=True,
-            ),
-        },
-    },
-    ["name", "text"],
-)
 _SCHEMAS: dict[str, Schema] = {
     "cursor": CURSOR,
     "stream_records.limit": LIMIT,
     "counter": string("the name of a token counter"),
     "handoff": {"type": ["object", "string"]},
-    "profile": {**_PROFILE, "type": ["object", "null"]},
     **{name: {"type": "integer"} for name in ("version", "old", "new")},
     "tasks.status": choice(TASK_STATUSES),
     "tasks.phase": choice(PHASES),
@@ -101,6 +85,7 @@ _FIELDS: dict[str, dict[str, Schema]] = {
     "create_task": _TASK,
     "update_task": {**_CHANGES, "status": choice(("open", "cancelled"))},
     "decide": json_schema(Decision)["properties"],
+    **dict.fromkeys(("hand_off", "check_handoff"), handoff_schema()["properties"]),
 }
 """What `**fields` of an operation may hold; those of a note depend on its kind."""
 
@@ -151,14 +136,15 @@ def _route(operation: Operation, name: str, method: str, path: str) -> ApiRoute:
         right=operation.right,
         summary=" ".join((getdoc(function) or "").partition("\n\n")[0].split()),
         function=call,
-        parameters={each: schemas[each] for each in in_path},
+        parameters={each: schemas.get(each, string()) for each in in_path},
         result=_result_schema(operation, type_hints(function)["return"]),
         media=operation.media,
         status=operation.status,
         takes_any=call.has_fields,
         takes_key="key" in call.headers,
-        takes_version="expect_version" in call.headers or operation.name in _IF_MATCH,
+        takes_version="expect_version" in call.headers,
         takes_files=operation.takes_files,
+        takes_profile=operation.takes_profile,
         is_heavy=operation.is_heavy,
     )
     required = [each for each in call.needed if each not in in_path]
@@ -171,12 +157,14 @@ def _route(operation: Operation, name: str, method: str, path: str) -> ApiRoute:
                 for each, schema in sent.items()
             }
         )
-    if operation.name == "hand_off_task":
-        return route._replace(query=sent, body={"$ref": "#/$defs/Handoff"}, takes_any=True)
+    checked = {each: sent[each] for each in _BESIDE_HANDOFF if each in sent and call.takes_handoff}
     sent = {**_FIELDS.get(operation.name, {}), **sent}
     if operation.takes_files:
-        sent["files_seen"] = CLIENT_FILES
-    return route._replace(body=object_schema(sent, required, is_open=call.has_fields))
+        sent[FILES_FIELD] = CLIENT_FILES
+    if operation.takes_profile:
+        sent[PROFILE_FIELD] = CLIENT_PROFILE
+    body = object_schema(sent, required, is_open=call.has_fields)
+    return route._replace(body=body, checked=checked)
 
 
 def _parameter_schemas(
@@ -200,7 +188,7 @@ def _parameter_schemas(
 
 def _of_this_machine(operation: Operation) -> tuple[str, ...]:
     """Parameters about files that no client may name: of what is answered as a file."""
-    return ("target", "diff") if operation.media else ()
+    return ("target", "diff") if operation.media else ("profiles",) * operation.takes_profile
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
@@ -275,9 +263,12 @@ class _Call:
             and each.kind is not Parameter.VAR_KEYWORD
             and each.name not in (operation.author, *_of_this_machine(operation))
         ]
+        self.takes_handoff = "handoff" in self._defaults
         self.headers = [
             each for each in _IN_HEADERS if each in self._defaults and operation.right != "read"
         ]
+        if self.takes_handoff and self.headers:
+            self.headers.append("expect_version")
         hints = type_hints(function)
         self._values = {
             name: hints[name]
@@ -299,6 +290,11 @@ class _Call:
     def _signed(self, request: ApiRequest, given: JsonObject) -> JsonObject:
         """The arguments with the name of who writes, or whose entries are read."""
         name, _, field = self._operation.author.partition(".")
+        if self.takes_handoff:
+            beside = {each: given[each] for each in _BESIDE_HANDOFF if each in given}
+            fields = {each: value for each, value in given.items() if each not in beside}
+            handoff, fields = handoff_of_caller(request, beside.pop("handoff", None), fields)
+            return {**beside, "handoff": handoff, **fields}
         if field:
             entry = cast("JsonObject", given.get(name))
             return {**given, name: {**entry, field: request.author(field, entry.get(field))}}
@@ -326,7 +322,7 @@ class _Call:
 
     def _call_operation(self, request: ApiRequest, given: JsonObject) -> ApiResult:
         for name, value in (("key", request.key), ("expect_version", request.expect_version)):
-            if value is not None and name in self.headers:
+            if value is not None and name in self._defaults and name in self.headers:
                 given = {**given, name: value}
         operation = self._operation
         method = attrgetter(operation.name)(request.workspace)
@@ -382,6 +378,8 @@ def _result(value: Any) -> ApiResult:
     if isinstance(value, list | tuple) and not hasattr(cast("object", value), "_fields"):
         return ApiResult({"items": _entries(cast("list[Any]", value))})
     document = cast("JsonObject", value if isinstance(value, dict) else encode(value))
+    if document.get("prepared") is not None:
+        return ApiResult(document, status=200)  # nothing was recorded
     return ApiResult(document, document["version"] if document.keys() >= _VERSIONED else None)
 
 

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.names import normal_path, path_problems
+from passdown.core.values import NamedTuple
 from passdown.errors import Problem
 from passdown.ledger.project_files import MISSING_FILE, FileOnDisk, own_file_problem
 
@@ -110,24 +111,43 @@ _CITING = {
     "patterns_discovered": ("location",),
     "dependencies_for_next": ("file",),
 }
-_AS_SERVER: ContextVar[tuple[SentFiles | None] | None] = ContextVar("passdown_seen", default=None)
+PROFILE_FIELD = "profile"
+
+
+class _Client(NamedTuple):
+    """What a client sent of its own machine; None, or nothing, where it sent none of it."""
+
+    files: SentFiles | None
+    profile: tuple[JsonObject | None, ...]
+
+
+_CLIENT: ContextVar[_Client | None] = ContextVar("passdown_client", default=None)
 
 
 @contextmanager
-def serving_client(sent: Iterable[JsonObject] | None) -> Generator[None]:
-    """Until the block ends, this is a server whose client sent hashes of some files; None where it
-    sent none, and the server's own disk counts.
+def serving_client(
+    sent: Iterable[JsonObject] | None, profile: tuple[JsonObject | None, ...] = ()
+) -> Generator[None]:
+    """Until the block ends, this is a server whose client sent hashes of some files, or the profile
+    of an agent or that it has none. Where it sent nothing, what the server has counts.
     """
-    token = _AS_SERVER.set((None if sent is None else {e["path"]: _on_disk(e) for e in sent},))
+    files = None if sent is None else {e["path"]: _on_disk(e) for e in sent}
+    token = _CLIENT.set(_Client(files, profile))
     try:
         yield
     finally:
-        _AS_SERVER.reset(token)
+        _CLIENT.reset(token)
 
 
 def is_served() -> bool:
     """Whether this is done for a remote client, who can't use a path of this machine."""
-    return _AS_SERVER.get() is not None
+    return _CLIENT.get() is not None
+
+
+def client_profile() -> tuple[JsonObject | None, ...]:
+    """The profile that a client sent, or None for that it has none; empty where it sent neither."""
+    client = _CLIENT.get()
+    return client.profile if client else ()
 
 
 def _on_disk(entry: JsonObject) -> FileOnDisk:
@@ -157,9 +177,9 @@ class CallerFiles:
     """The files that a call is about: of this machine, unless a client sent hashes of its own."""
 
     def __init__(self, project: Project) -> None:
-        served = _AS_SERVER.get()
+        served = _CLIENT.get()
         self._project = project
-        self._sent = served[0] if served else None
+        self._sent = served.files if served else None
         self.are_server_s = served is not None and self._sent is None
 
     def measure(self, path: str, field: str = "") -> FileOnDisk:

@@ -44,6 +44,7 @@ from passdown.ledger.verification import Verification, heads_document, parse_hea
 from passdown.ledger.writer import StreamEntry
 from passdown.store import open_store, url_without_password
 from passdown.store.copy import copy_store
+from passdown.workspace import Workspace
 from passdown.workspace.context import Context
 from passdown.workspace.files import irregular_file_problems
 from passdown.workspace.location import LEDGER, STORE, locate, make_folder
@@ -140,6 +141,7 @@ def kept_if_whole(target: str, fetch: Callable[[str], None]) -> Verification:
 
     One that was damaged already where it came from is kept beside it: it may be all that there is.
     """
+    check_new(target, ("", "-wal", "-shm"))
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         fetch(temporary)
@@ -409,10 +411,10 @@ def export(context: Context, target: str, task: str | None = None, *, diff: bool
         if task is not None and reader.head(stream_of(task)) is None:
             raise unknown_task(task)
     check_target(context, target, ())
-    stood = checkout(context)
+    stood = checkout_at(context.root)
     patch = patch_of(context.root) if diff else b""
     data, count = _bundled(context, task, stood, patch)
-    write_bundle(target, data)
+    _write_new(target, data, "nothing was exported")
     return count
 
 
@@ -424,24 +426,23 @@ def _bundled(
         return bundle_bytes(reader, streams, stood, patch), len(streams)
 
 
-def with_local_checkout(data: bytes, root: str, *, diff: bool) -> tuple[bytes, int]:
-    """A bundle that was made elsewhere, with where the repository at `root` stands instead, if it
-    is one; and how many streams it has. Raises InvalidInput for one that can't be trusted.
+def export_from(fetch: Callable[[], bytes], target: str, root: str, *, diff: bool) -> int:
+    """Write a bundle of another machine to a new file, with the state of the repository at `root`
+    instead, if it is one; gives the number of streams. Raises InvalidInput for one that can't be
+    trusted.
     """
-    with read_bundle(BytesIO(data)) as bundle:
+    check_new(target, ())
+    with read_bundle(BytesIO(fetch())) as bundle:
         stood = checkout_at(root) or bundle.checkout
         patch = patch_of(root) if diff else b""
-        return bundle_bytes_of(bundle.records, stood, patch), len(bundle.heads)
-
-
-def write_bundle(target: str, data: bytes) -> None:
-    """Write a bundle to a new file."""
+        data, count = bundle_bytes_of(bundle.records, stood, patch), len(bundle.heads)
     _write_new(target, data, "nothing was exported")
+    return count
 
 
-def checkout(context: Context) -> Checkout | None:
+def checkout(workspace: Workspace) -> Checkout | None:
     """The state of the project's repository: branch, commit, uncommitted files; None if none."""
-    return checkout_at(context.root)
+    return checkout_at(workspace.root)
 
 
 def checkout_at(root: str) -> Checkout | None:
@@ -480,6 +481,32 @@ def import_bundle(
             check_target(context, patch, ())
         with patch_written(bundle, patch):
             return _taken_in(context, bundle, fork, agent)
+
+
+def import_through(
+    send: Callable[[bytes], BundleImport],
+    path: str,
+    root: str,
+    *,
+    patch: str,
+    max_unpacked: int | None,
+) -> BundleImport:
+    """Let another machine import a bundle from here; `patch` and the repository are here."""
+    with bundle_at(path, max_unpacked) as bundle:
+        if patch:
+            check_new(patch, ())
+        with open(path, "rb") as file:
+            packed = file.read()
+        with patch_written(bundle, patch):
+            try:
+                found = send(packed)
+            except InvalidInput as error:
+                if not any(problem.code == "too_large" for problem in error.problems):
+                    raise
+                step = "Import it where the store is, or let the server take more: "
+                step += "passdown serve --max-body."
+                raise InvalidInput(error.message, error.problems, next_step=step) from error
+        return found._replace(warnings=checkout_warnings(root, bundle.checkout))
 
 
 def bundle_at(path: str, max_unpacked: int | None = None) -> Bundle:

@@ -11,19 +11,8 @@ from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.history.profiles import Profile
 from passdown.workspace import Workspace
 from passdown.workspace.context import Context
-from passdown.workspace.switches import Switch, for_caller
-
-
-def profile_sent(context: Context, agent: str, given: JsonObject) -> Profile:
-    """The profile of an agent as another machine has it: its words, with the tools that the
-    registry here gives to the agent.
-    """
-    tools = context.profiles().registry.tools_for(agent)
-    problems = tuple(
-        Problem(one["path"], one["code"], one["message"]) for one in given.get("problems", ())
-    )
-    return Profile(agent, given["text"], given.get("path", ""), {}, tools, problems)
-
+from passdown.workspace.files import client_profile
+from passdown.workspace.switches import Switch, for_caller, profile_of, switch
 
 LOCK_TIMEOUT_S = 3.0
 """A prompt waits no longer than this for other writers; its switch is then not recorded."""
@@ -62,42 +51,25 @@ def prompt(
         counter: How tokens are counted: a name, or a function from text to a number.
         record: Whether the delivery is recorded.
     """
-    return prompt_with(context, text, task, active, budget=budget, counter=counter, record=record)
-
-
-def prompt_with(
-    context: Context,
-    text: str,
-    task: str,
-    active: str,
-    *,
-    budget: int | None,
-    counter: CounterLike,
-    record: bool,
-    given: Profile | None = None,
-    only: str = "",
-) -> Prompt:
-    """The prompt as it was, or behind the context of the agent that it calls.
-
-    `given` is a profile from elsewhere; with `only`, nothing is recorded as told to another agent.
-    """
     if not context.settings.switch_enabled:
         return Prompt(text, active, None)
     from passdown.context.switches import find_switch
 
-    profiles = context.profiles()
-    named = [given.name] if given else []
-    called = find_switch(text, (*profiles.names(), *named), active)
-    is_given = given is not None and called == given.name
-    profile = given if is_given else profiles.get(called) if called else None
+    sent = [str(each["name"]) for each in client_profile() if each]
+    called = find_switch(text, (*context.profiles().names(), *sent), active)
+    profile = profile_of(context, called) if called else None
     if called is None or profile is None or not profile.text.strip():
         return Prompt(text, active, None)
-    from passdown.workspace.switches import SwitchRequest, switch_context
-
-    is_told = record and only in ("", called)
-    ask = SwitchRequest(task, called, active, budget, counter, record=is_told, given=(profile,))
     with closing(context.impatient(LOCK_TIMEOUT_S)) as quick:
-        found = switch_context(quick, ask)
+        found = switch(
+            quick,
+            task,
+            to_agent=called,
+            from_agent=active,
+            budget=budget,
+            counter=counter,
+            record=record,
+        )
     return Prompt(f"{found.text}\n\n{BORDER}\n\n{text}", called, found)
 
 

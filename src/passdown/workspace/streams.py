@@ -5,7 +5,8 @@ Such a record is chained and verified like any other, but belongs to no task and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from passdown.core.kinds import AGENT_STREAM, EXPRESS_STREAM, RUN_STREAM
 from passdown.ledger.channel import may_write as may_record
@@ -14,7 +15,6 @@ from passdown.ledger.writer import StreamEntry, damaged_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from passdown.core.record import Head, Record
     from passdown.workspace import Workspace
@@ -25,35 +25,37 @@ READ_BY_ALL = (RUN_STREAM, EXPRESS_STREAM, AGENT_STREAM)
 """Streams that a server shows to everybody. Others hold tokens, or are an agent's own."""
 
 
-class Streams(Protocol):
+class Streams:
     """Where the streams beside the tasks are: in a store that is open here, or behind a server."""
 
     def add(self, entries: Sequence[StreamEntry]) -> list[Record]:
         """Write records in one transaction."""
-        ...
+        raise NotImplementedError
 
     def records(self, stream: str, after: int) -> list[Record]:
         """The records of a stream above a position."""
-        ...
+        raise NotImplementedError
 
     def heads(self, prefix: str) -> list[Head]:
         """The heads of all streams whose name starts so, by name."""
-        ...
+        raise NotImplementedError
 
     def last(self, stream: str) -> Record | None:
         """The last record of a stream."""
-        ...
+        position = self.position(stream)
+        found = self.records(stream, position - 1) if position else []
+        return found[-1] if found else None
 
     def position(self, stream: str) -> int:
         """How many records a stream has."""
-        ...
+        return next((head.position for head in self.heads(stream) if head.stream == stream), 0)
 
     def now(self) -> datetime:
-        """The time."""
-        ...
+        """The time of this machine."""
+        return datetime.now(UTC)
 
 
-class LocalStreams:
+class LocalStreams(Streams):
     """The streams of a store that is open in this process."""
 
     def __init__(self, context: Context) -> None:

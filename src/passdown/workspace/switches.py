@@ -33,15 +33,16 @@ from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailab
 from passdown.history.deliveries import artifacts_of
 from passdown.history.facts import previous_agent, turn_facts
 from passdown.history.git import GitCheck, current_branch, has_git
+from passdown.history.profiles import Profile
+from passdown.ledger.channel import may_write
 from passdown.workspace.briefs import brief_for, delivery_of
 from passdown.workspace.context import Context
-from passdown.workspace.files import is_served
+from passdown.workspace.files import PROFILE_FIELD, client_profile, is_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from passdown.core.tokens import Counter
-    from passdown.history.profiles import Profile
     from passdown.store.statements import Reader
     from passdown.workspace import Workspace
 
@@ -159,22 +160,6 @@ class Switch(NamedTuple):
     __repr__ = short_repr
 
 
-class SwitchRequest(NamedTuple):
-    """What is asked of a switch. `given` holds the profile, or that there is none, where whoever
-    asks has looked: it may be on another machine.
-    """
-
-    task: str
-    to_agent: str
-    from_agent: str = ""
-    budget: int | None = None
-    counter: CounterLike = None
-    profiles: str = ""
-    rules: str = ""
-    record: bool = True
-    given: tuple[Profile | None, ...] = ()
-
-
 def _more(task: str) -> str:
     """Where there is more of what earlier agents left, for who can't open their files."""
     return f"passdown state {task}" if is_served() else ""
@@ -207,39 +192,31 @@ def switch(
         rules: Text that goes between the profile and the summaries.
         record: Whether the delivery is recorded.
     """
-    ask = SwitchRequest(task, to_agent, from_agent, budget, counter, profiles, rules, record)
-    return switch_context(context, ask)
-
-
-def switch_context(context: Context, ask: SwitchRequest) -> Switch:
-    """The context of a switch, with a profile that the caller may have looked up."""
-    by = counter_of(ask.counter, context.settings.counter)
-    room = context.settings.switch_budget if ask.budget is None else ask.budget
-    _check(ask.to_agent, ask.from_agent, room)
-    leaving = _leaving(context, ask)
-    profile = ask.given[0] if ask.given else context.profiles(ask.profiles).get(ask.to_agent)
-    kept = leaving.retained(ask.to_agent)
-    summaries = summaries_of_previous(kept, by, int(room * (1 - BRIEF_SHARE)), _more(ask.task))
+    by = counter_of(counter, context.settings.counter)
+    room = context.settings.switch_budget if budget is None else budget
+    _check(to_agent, from_agent, room)
+    leaving = _leaving(context, task, to_agent, from_agent, by)
+    profile = profile_of(context, to_agent, profiles)
+    kept = leaving.retained(to_agent)
+    summaries = summaries_of_previous(kept, by, int(room * (1 - BRIEF_SHARE)), _more(task))
     shown = [entry["file"] for entry, text in zip(kept, summaries, strict=True) if text]
     spent = sum(by.tokens(text) + _BETWEEN for text in summaries)
-    brief = brief_for(
-        context, ask.task, ask.to_agent, max(room - spent, 1), counter=by, record=False
-    )
+    brief = brief_for(context, task, to_agent, max(room - spent, 1), counter=by, record=False)
     assembled = assemble(
         profile.text if profile else "",
         fenced(summaries, brief.marker),
         brief.text,
-        _rules(profile, ask.rules),
+        _rules(profile, rules),
     )
     parts = tokens_by_part(assembled, by)
     git = git_check(context.root, leaving.facts["hashes"])
-    warnings = [*_profile_warnings(profile, ask.to_agent), *git_warnings(git), *brief.warnings]
-    if ask.record:
+    warnings = [*_profile_warnings(profile, to_agent), *git_warnings(git), *brief.warnings]
+    if record and may_write(to_agent):
         warnings += _record(context, leaving, brief, parts, shown)
     return Switch(
-        task=ask.task,
+        task=task,
         from_agent=leaving.facts["from_agent"],
-        to_agent=ask.to_agent,
+        to_agent=to_agent,
         version=leaving.facts["version"],
         digest=leaving.facts["digest"],
         counter=by.name,
@@ -253,6 +230,32 @@ def switch_context(context: Context, ask: SwitchRequest) -> Switch:
         git=git,
         warnings=tuple(warnings),
     )
+
+
+def profile_of(context: Context, agent: str, folder: str = "") -> Profile | None:
+    """An agent's profile: as a client sent it, else that of the project here.
+
+    Of another machine's profile the words count, with the tools that the registry here gives.
+    """
+    for sent in client_profile():
+        if sent is None:
+            return None
+        if sent["name"] == agent:
+            tools = context.profiles().registry.tools_for(agent)
+            problems = [
+                Problem(p["path"], p["code"], p["message"]) for p in sent.get("problems", ())
+            ]
+            return Profile(agent, sent["text"], sent.get("path", ""), {}, tools, tuple(problems))
+    return context.profiles(folder).get(agent)
+
+
+def profile_sent(profile: Profile | None) -> JsonObject:
+    """What a client sends of an agent's profile on its machine, or that the agent has none."""
+    if profile is None:
+        return {PROFILE_FIELD: None}
+    problems = [problem.to_dict() for problem in profile.problems]
+    sent: JsonObject = {"name": profile.name, "text": profile.text, "problems": problems}
+    return {PROFILE_FIELD: {**sent, "path": profile.path[:1_024]}}
 
 
 def _check(to_agent: object, from_agent: str, room: object) -> None:
@@ -289,23 +292,23 @@ class _Leaving(NamedTuple):
         return [entry for entry in found if entry["file"] in shown]
 
 
-def _leaving(context: Context, ask: SwitchRequest) -> _Leaving:
+def _leaving(context: Context, task: str, to_agent: str, from_agent: str, by: Counter) -> _Leaving:
+    is_named = bool(from_agent)
     with context.store.reading() as reader:
-        known = artifacts_of(reader, ask.task)
-        row = reader.task(ask.task)
+        known = artifacts_of(reader, task)
+        row = reader.task(task)
         if row is None:
-            raise unknown_task(ask.task)
+            raise unknown_task(task)
         active = known[0]["to_agent"] if known and known[0]["consumed"] else ""
-        before = active if active != ask.to_agent else ""
-        from_agent = ask.from_agent or before or previous_agent(row, ask.to_agent)
-        facts = turn_facts(reader, ask.task, from_agent, ask.to_agent)
+        before = active if active != to_agent else ""
+        from_agent = from_agent or before or previous_agent(row, to_agent)
+        facts = turn_facts(reader, task, from_agent, to_agent)
         still = ArtifactFreshness(reader, facts["blockers"])
         still.look(known)
     # An agent that is called again while it is active hasn't been left by anyone.
-    is_active = active == ask.to_agent and not ask.from_agent
-    if is_active or not from_agent or from_agent == ask.to_agent:
+    is_active = active == to_agent and not is_named
+    if is_active or not from_agent or from_agent == to_agent:
         return _Leaving(facts, None, known, still)
-    by = counter_of(ask.counter, context.settings.counter)
     return _Leaving(facts, _artifact(context, facts, known, by), known, still)
 
 
@@ -374,6 +377,18 @@ def git_warnings(git: GitCheck | None) -> list[Problem]:
     return [Problem("files", "differs_from_git", message, "at most 20 %", fix, "warning")]
 
 
+def with_git_of(folder: str, found: Switch) -> Switch:
+    """A switch that a server gave; what it says of git is about the repository here, if any."""
+    if not has_git(folder):
+        return found
+    warnings = list(found.warnings)
+    theirs, git = git_warnings(found.git), git_check(folder, found.files)
+    first = (n for n, one in enumerate(warnings) if one.path != "profile")
+    place = warnings.index(theirs[0]) if theirs else next(first, len(warnings))
+    warnings[place : place + len(theirs)] = git_warnings(git)
+    return found._replace(git=git, warnings=tuple(warnings))
+
+
 def _record(
     context: Context,
     leaving: _Leaving,
@@ -436,7 +451,8 @@ def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str =
         from_agent: Who leaves it; by default the task's holder.
     """
     _check(to_agent, from_agent, 1)
-    leaving = _leaving(context, SwitchRequest(task, to_agent, from_agent))
+    by = counter_of(None, context.settings.counter)
+    leaving = _leaving(context, task, to_agent, from_agent, by)
     if leaving.made is None:
         message = f"{to_agent} has the task already"
         raise InvalidInput(

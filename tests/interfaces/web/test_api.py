@@ -252,7 +252,7 @@ def test_an_agent_writes_as_itself_whatever_it_claims(server: Served) -> None:
         ("/api/tasks", {"task": "T-2", "title": "t", "agent": "planner"}),
         ("/api/tasks/T-1/handoffs", {"from_agent": "planner", "outcome": "completed"}),
         ("/api/handoffs", {"handoff": {"task": "T-1", "outcome": "completed", "summary": "x"},
-                           "defaults": {"from_agent": "planner"}}),
+                           "from_agent": "planner"}),
         ("/api/handoffs", {"handoff": "task: T-1\nfrom_agent: planner\noutcome: completed\n"
                                       "summary: y\n"}),
         ("/api/knowledge", {"agent": "planner", "nodes": [
