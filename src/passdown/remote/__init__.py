@@ -173,8 +173,8 @@ def call(
     if operation.paged:
         cursor = arguments.pop(operation.paged, None)
         limit = arguments.pop("limit", signature(function).parameters["limit"].default)
-        found = pages(connection, path, limit, cursor, arguments)
-        return [decode(kind.__args__[0], entry) for entry in found]
+        entry = kind.__args__[0]
+        return [decode(entry, e) for e in pages(connection, path, limit, cursor, arguments)]
     options: JsonObject = {"is_heavy": operation.is_heavy}
     if operation.right != "read":
         options |= {name: arguments.pop(name, None) for name in ("key", "expect_version")}
@@ -199,9 +199,8 @@ def bound_arguments(
     """The arguments of a call as JSON by name, without those that are as by default or can't be
     sent. Raises InvalidInput for one of the wrong type: a URL would spell anything.
     """
-    parameters = signature(function).parameters
+    parameters, hints = signature(function).parameters, type_hints(function)
     bound = signature(function).bind(None, *args, **given).arguments
-    hints = type_hints(function)
     found: JsonObject = {}
     problems: list[Problem] = []
     for name, value in list(bound.items())[1:]:

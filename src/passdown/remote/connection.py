@@ -488,7 +488,7 @@ def _query_string(query: Mapping[str, Any]) -> str:
     except UnicodeEncodeError as error:
         odd = next(name for name, texts in words.items() if has_lone_surrogate("".join(texts)))
         problem = Problem(odd, "lone_surrogate", "holds half a character", "whole characters")
-        raise InvalidInput("refused; nothing was asked", [problem]) from error
+        raise InvalidInput("refused; nothing was sent", [problem]) from error
 
 
 def _word(value: object) -> str:
