@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import NamedTuple
 else:
     from _collections import _tuplegetter
+    from collections import namedtuple
 
     _OWN = ("__annotations__", "__classcell__")
 
@@ -56,13 +57,9 @@ else:
             return tuple(self)
 
     def _constructor(kind: type) -> Callable[..., Any]:
-        """The `__new__` of a named tuple, compiled from the names of its fields."""
-        given = "".join(f"{name}, " for name in kind._fields)
-        names = {"_new": tuple.__new__, "__builtins__": {}}
-        made = eval(f"lambda _cls, {given}: _new(_cls, ({given}))", names)  # noqa: S307
-        made.__name__, made.__qualname__ = "__new__", f"{kind.__qualname__}.__new__"
-        made.__defaults__ = tuple(kind._field_defaults.values())
-        return made
+        """The `__new__` of a named tuple with these fields."""
+        defaults = tuple(kind._field_defaults.values())
+        return namedtuple(kind.__name__, kind._fields, defaults=defaults).__new__
 
     class _Maker(type):
         """Makes a named tuple of a class body: its annotations are the fields."""
