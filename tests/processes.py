@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 USUAL = ("core", "store", "ledger", "history", "context", "workspace", "search", "hosts", "cli")
 """The packages that every program gets; it loads the rest itself, or has it by being named."""
-NAMED = {"mcp": "mcp", "relay": "relay", "runs": "relay", "work": "relay", "serve": "web"}
+NAMED = {
+    **dict.fromkeys(("relay", "run", "runs", "resume", "worker", "express", "ask"), "relay"),
+    "mcp": "mcp",
+    "serve": "web",
+}
 """A word of a command, and the package that is loaded for it: these take most of a second."""
 KNOWN = {str(ROOT), str(ROOT / "src")}
 LENGTH = struct.Struct("=I")

@@ -69,10 +69,10 @@ def test_what_is_told_stays_within_the_hosts_limit(
     config.write_text("[brief]\nbudget = 100000\n", "utf-8")
     cli("task", "new", "T-1", "--title", "Big", "--agent", "planner")
     with passdown.open(str(project)) as ws:
-        for number in range(60):
-            ws.decide(
-                task="T-1", agent="a", summary=f"{number} {letter * 300}", rationale="r" * 300
-            )
+        decided = [
+            {"summary": f"{number} {letter * 300}", "rationale": "r" * 300} for number in range(60)
+        ]
+        ws.hand_off(task="T-1", from_agent="a", outcome="completed", decisions=decided)
     host = Host(project, name)
     text = told(host, host.fires("session-start", source="startup"))
     assert "passdown show T-1#ID" in text, "something had to be left out"

@@ -29,6 +29,7 @@ from tests.interfaces.relay_stage import (
     until,
     waiting,
 )
+from tests.processes import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -390,7 +391,7 @@ def on_terminal(folder: Path, *argv: str, **environment: str) -> str:
     """What the program writes to a terminal of 100 columns."""
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    with subprocess.Popen(
+    with Process(
         [sys.executable, "-m", "passdown", *argv],
         cwd=folder,
         env={**os.environ, "TERM": "xterm", **environment},
