@@ -46,9 +46,34 @@ def chars4(text: str) -> int:
     return -(-units(text) // 4)
 
 
+_FIRST_CHARACTERS = 50_000
+"""So much text is counted by the table before the tokenizer is loaded, which then is faster."""
+
+
 @cache
 def vocabulary(name: str) -> Count:
-    """The exact counter of a vocabulary; loaded once, from the package that carries it."""
+    """The exact counter of a vocabulary."""
+    return _short_counter() if name == DEFAULT_COUNTER else _tokenizer(name)
+
+
+def _short_counter() -> Count:
+    """The counter of the usual vocabulary; it loads the tokenizer once there is much to count."""
+    from passdown.core.token_table import TokenTable
+
+    table, counted = TokenTable(), 0
+
+    def count(text: str) -> int:
+        nonlocal counted
+        counted += len(text)
+        found = table.count(text) if counted <= _FIRST_CHARACTERS else None
+        return _tokenizer(DEFAULT_COUNTER)(text) if found is None else found
+
+    return count
+
+
+@cache
+def _tokenizer(name: str) -> Count:
+    """A vocabulary's counter, loaded once from the package that carries it."""
     import splintr
 
     encode = splintr.Tokenizer.from_pretrained(name).encode_ordinary
