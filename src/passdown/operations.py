@@ -105,19 +105,6 @@ def load(reference: str) -> Any:
     return getattr(import_module(module), name)
 
 
-_ENTRIES = "passdown.workspace.entries:"
-_GRAPH = "passdown.knowledge.graph:"
-_HANDOFF = "passdown.workspace.handoff:"
-_MAINTENANCE = "passdown.workspace.maintenance:"
-_PROMPTS = "passdown.workspace.prompts:"
-_QUERIES = "passdown.workspace.queries:"
-_RULES = "passdown.workspace.rules:"
-_SEARCH = "passdown.workspace.search:"
-_STATES = "passdown.workspace.states:"
-_SWITCHES = "passdown.workspace.switches:"
-_TASKS = "passdown.workspace.task_context:"
-_RELAY = "passdown.relay.operations:"
-
 _PROJECT_RULES = (
     "rules",
     "They are files of a project: open its folder, for which passdown.open('.') is enough.",
@@ -133,54 +120,58 @@ _GRAPH_MEDIA = (
 )
 
 
-def _writing(name: str, function: str, http: str, **rest: Any) -> Operation:
+def _row(name: str, where: str, http: str = "", **rest: Any) -> Operation:
+    """A row; `where` is a module of the workspace, or below `passdown`, and the function's name if
+    that isn't the operation's.
+    """
+    module, _, function = where.partition(":")
+    package = "passdown" if "." in module else "passdown.workspace"
+    function = function or name.rpartition(".")[2]
+    return Operation(name, f"{package}.{module}:{function}", http, **rest)
+
+
+def _writing(name: str, where: str, http: str, **rest: Any) -> Operation:
     """A row that records something, in the name of `agent` unless it says otherwise."""
     given: dict[str, Any] = {"right": "write", "author": "agent", "status": 201, **rest}
-    return Operation(name, function, http, **given)
+    return _row(name, where, http, **given)
 
 
 def _relay(name: str, function: str, http: str, **rest: Any) -> Operation:
     """A row of a relay; its verbs of the command line print more than an operation gives."""
-    return Operation(name, _RELAY + function, http, on_workspace=True, **rest)
+    return _row(f"relay.{name}", f"relay.operations:{function}", http, on_workspace=True, **rest)
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    _writing("create_task", _ENTRIES + "create_task", "POST /api/tasks", cli="task new"),
-    _writing(
-        "update_task",
-        _ENTRIES + "update_task",
-        "PATCH /api/tasks/{task}",
-        cli="task set",
-        status=200,
-    ),
-    Operation("task", _QUERIES + "task", "GET /api/tasks/{task}", cli="task show"),
-    Operation("tasks", _QUERIES + "tasks", "GET /api/tasks", cli="task list", paged="after"),
+    _writing("create_task", "entries", "POST /api/tasks", cli="task new"),
+    _writing("update_task", "entries", "PATCH /api/tasks/{task}", cli="task set", status=200),
+    _row("task", "queries", "GET /api/tasks/{task}", cli="task show"),
+    _row("tasks", "queries", "GET /api/tasks", cli="task list", paged="after"),
     _writing(
         "hand_off",
-        _HANDOFF + "hand_off",
+        "handoff",
         "POST /api/handoffs",
         cli="handoff",
         author="from_agent",
         takes_files=True,
     ),
-    Operation(
+    _row(
         "check_handoff",
-        _HANDOFF + "check_handoff",
+        "handoff",
         "POST /api/handoffs/check",
         author="from_agent",
         takes_files=True,
     ),
-    Operation("prepare_handoff", _HANDOFF + "prepare_handoff", right="write", on_workspace=True),
-    Operation("receive_handoff", _STATES + "receive_handoff", "POST /api/handoffs/receive"),
-    _writing("decide", _ENTRIES + "decide", "POST /api/decisions", cli="decide", takes_files=True),
-    _writing("note", _ENTRIES + "note", "POST /api/notes", cli="note", takes_files=True),
-    _writing("warn", _ENTRIES + "warn", "POST /api/warnings", cli="warn"),
-    _writing("set_status", _ENTRIES + "set_status", "POST /api/items/{item}/marks", cli="mark"),
-    Operation("gates", _QUERIES + "gates", "GET /api/gates", cli="gate list"),
-    _writing("record_gate", _ENTRIES + "record_gate", "POST /api/gates", cli="gate record"),
+    _row("prepare_handoff", "handoff", right="write", on_workspace=True),
+    _row("receive_handoff", "states", "POST /api/handoffs/receive"),
+    _writing("decide", "entries", "POST /api/decisions", cli="decide", takes_files=True),
+    _writing("note", "entries", "POST /api/notes", cli="note", takes_files=True),
+    _writing("warn", "entries", "POST /api/warnings", cli="warn"),
+    _writing("set_status", "entries", "POST /api/items/{item}/marks", cli="mark"),
+    _row("gates", "queries", "GET /api/gates", cli="gate list"),
+    _writing("record_gate", "entries", "POST /api/gates", cli="gate record"),
     _writing(
         "approve",
-        _ENTRIES + "approve",
+        "entries",
         "POST /api/gates/{gate}/approve",
         cli="gate approve",
         right="approve",
@@ -188,223 +179,154 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _writing(
         "reject",
-        _ENTRIES + "reject",
+        "entries",
         "POST /api/gates/{gate}/reject",
         cli="gate reject",
         right="approve",
         author="by",
     ),
-    Operation("state", _STATES + "state", "GET /api/tasks/{task}/state"),
-    Operation("log", _QUERIES + "log", "GET /api[/tasks/{task}]/log", cli="log", paged="before"),
-    Operation("changes", _QUERIES + "changes", "GET /api/changes"),
-    Operation("show", _QUERIES + "show", "GET /api/items/{item}", cli="show"),
-    Operation("diff", _QUERIES + "diff", "GET /api/tasks/{task}/diff", cli="diff"),
-    Operation("inbox", _QUERIES + "inbox", "GET /api/inbox", cli="inbox", author="agent"),
-    Operation(
-        "artifacts", _QUERIES + "artifacts", "GET /api/tasks/{task}/artifacts", has_client=True
-    ),
-    Operation(
-        "brief",
-        "passdown.workspace.briefs:brief",
-        "GET /api/tasks/{task}/brief",
-        cli="brief",
-        author="agent",
-    ),
-    Operation(
+    _row("state", "states", "GET /api/tasks/{task}/state"),
+    _row("log", "queries", "GET /api[/tasks/{task}]/log", cli="log", paged="before"),
+    _row("changes", "queries", "GET /api/changes"),
+    _row("show", "queries", "GET /api/items/{item}", cli="show"),
+    _row("diff", "queries", "GET /api/tasks/{task}/diff", cli="diff"),
+    _row("inbox", "queries", "GET /api/inbox", cli="inbox", author="agent"),
+    _row("artifacts", "queries", "GET /api/tasks/{task}/artifacts", has_client=True),
+    _row("brief", "briefs", "GET /api/tasks/{task}/brief", cli="brief", author="agent"),
+    _row(
         "switch",
-        _SWITCHES + "switch",
+        "switches",
         "POST /api/tasks/{task}/switch",
         cli="switch",
         takes_profile=True,
         has_client=True,
     ),
-    Operation("recall", _SEARCH + "recall", "POST /api/recall", cli="recall", author="told_to"),
-    Operation(
-        "verify", _MAINTENANCE + "verify_workspace", "POST /api/verify", cli="verify", is_heavy=True
-    ),
-    Operation(
-        "context.deliveries",
-        _QUERIES + "deliveries",
-        "GET /api[/tasks/{task}]/deliveries",
-        paged="before",
-    ),
-    Operation(
-        "context.why", _QUERIES + "why", "GET /api/items/{item}/why", cli="why", author="agent"
-    ),
-    Operation(
+    _row("recall", "search", "POST /api/recall", cli="recall", author="told_to"),
+    _row("verify", "maintenance:verify_workspace", "POST /api/verify", cli="verify", is_heavy=True),
+    _row("context.deliveries", "queries", "GET /api[/tasks/{task}]/deliveries", paged="before"),
+    _row("context.why", "queries", "GET /api/items/{item}/why", cli="why", author="agent"),
+    _row(
         "context.prompt",
-        _PROMPTS + "prompt",
+        "prompts",
         "POST /api/tasks/{task}/prompt",
         takes_profile=True,
         has_client=True,
     ),
-    Operation(
-        "context.summary", _QUERIES + "summary", "GET /api/tasks/{task}/summary", cli="summary"
-    ),
-    Operation(
-        "context.check", "passdown.workspace.briefs:check_text", "POST /api/tasks/{task}/check"
-    ),
-    Operation(
-        "context.left_out",
-        "passdown.workspace.briefs:left_out",
-        "GET /api/tasks/{task}/left-out",
-        author="agent",
-    ),
-    Operation("context.injection", _TASKS + "injection", "GET /api/tasks/{task}/injection"),
-    Operation("context.computed", _TASKS + "computed_context", "GET /api/tasks/{task}/computed"),
-    Operation("context.compact", _TASKS + "compact_context", "GET /api/tasks/{task}/compact"),
-    Operation("context.next_steps", _TASKS + "next_steps", "GET /api/tasks/{task}/next-steps"),
-    Operation(
-        "context.handoff_context", _ENTRIES + "handoff_context", "GET /api/tasks/{task}/context"
-    ),
-    Operation("context.subagent_prompt", _PROMPTS + "subagent_prompt", on_workspace=True),
+    _row("context.summary", "queries", "GET /api/tasks/{task}/summary", cli="summary"),
+    _row("context.check", "briefs:check_text", "POST /api/tasks/{task}/check"),
+    _row("context.left_out", "briefs", "GET /api/tasks/{task}/left-out", author="agent"),
+    _row("context.injection", "task_context", "GET /api/tasks/{task}/injection"),
+    _row("context.computed", "task_context:computed_context", "GET /api/tasks/{task}/computed"),
+    _row("context.compact", "task_context:compact_context", "GET /api/tasks/{task}/compact"),
+    _row("context.next_steps", "task_context", "GET /api/tasks/{task}/next-steps"),
+    _row("context.handoff_context", "entries", "GET /api/tasks/{task}/context"),
+    _row("context.subagent_prompt", "prompts", on_workspace=True),
     _writing(
         "context.save_switch",
-        _SWITCHES + "save_switch",
+        "switches",
         "POST /api/tasks/{task}/switch-artifacts",
         author="from_agent",
     ),
-    Operation("context.saved_switches", _PROMPTS + "saved_switches", "GET /api/switch-artifacts"),
-    Operation("context.compaction", _RULES + "compaction", "GET /api/compaction"),
-    Operation(
-        "context.profile", _PROMPTS + "profile", "GET /api/profiles/{agent}", has_client=True
-    ),
-    Operation("context.executor", _PROMPTS + "executor", "GET /api/executors/{kind}"),
-    Operation("context.agents", _PROMPTS + "agents", "GET /api/profiles", has_client=True),
-    Operation(
-        "rules.inject", _RULES + "inject_rules", "", cli="rules inject", instead=_PROJECT_RULES
-    ),
-    Operation("rules.report", _RULES + "rule_report", "", cli="rules list", instead=_PROJECT_RULES),
+    _row("context.saved_switches", "prompts", "GET /api/switch-artifacts"),
+    _row("context.compaction", "rules", "GET /api/compaction"),
+    _row("context.profile", "prompts", "GET /api/profiles/{agent}", has_client=True),
+    _row("context.executor", "prompts", "GET /api/executors/{kind}"),
+    _row("context.agents", "prompts", "GET /api/profiles", has_client=True),
+    _row("rules.inject", "rules:inject_rules", cli="rules inject", instead=_PROJECT_RULES),
+    _row("rules.report", "rules:rule_report", cli="rules list", instead=_PROJECT_RULES),
     _writing(
         "decisions.store",
-        _ENTRIES + "store_decision",
+        "entries:store_decision",
         "POST /api/stored-decisions",
         author="decision.agent",
         takes_files=True,
     ),
-    Operation("decisions.get", _ENTRIES + "get_decision", "GET /api/stored-decisions"),
-    Operation(
-        "decisions.address", _ENTRIES + "decision_address", "GET /api/stored-decisions/address"
-    ),
-    Operation("files.load", _STATES + "load", "GET /api/tasks/{task}/state"),
-    Operation(
-        "files.state_document",
-        _QUERIES + "state_document",
-        "GET /api/tasks/{task}/state",
-        cli="state",
-    ),
-    Operation(
+    _row("decisions.get", "entries:get_decision", "GET /api/stored-decisions"),
+    _row("decisions.address", "entries:decision_address", "GET /api/stored-decisions/address"),
+    _row("files.load", "states", "GET /api/tasks/{task}/state"),
+    _row("files.state_document", "queries", "GET /api/tasks/{task}/state", cli="state"),
+    _row(
         "files.state_file",
-        _QUERIES + "state_file",
-        "",
+        "queries",
         instead=("its state files", "files.state_document (passdown state) gives what one holds."),
     ),
-    Operation(
-        "files.history", _QUERIES + "path_history", "GET /api/tasks/{task}/paths", cli="history"
+    _row("files.history", "queries:path_history", "GET /api/tasks/{task}/paths", cli="history"),
+    _row("files.inline_plan", "queries", "GET /api/tasks/{task}/inline"),
+    _row("files.checkout", "maintenance", on_workspace=True),
+    _writing(
+        "knowledge.add", "knowledge.graph:add_knowledge", "POST /api/knowledge", cli="knowledge add"
     ),
-    Operation("files.inline_plan", _QUERIES + "inline_plan", "GET /api/tasks/{task}/inline"),
-    Operation("files.checkout", _MAINTENANCE + "checkout", on_workspace=True),
-    _writing("knowledge.add", _GRAPH + "add_knowledge", "POST /api/knowledge", cli="knowledge add"),
-    _writing("knowledge.relate", _ENTRIES + "relate", "POST /api/relations", status=200),
-    Operation(
-        "knowledge.written",
-        "passdown.knowledge.sync:written_since",
-        "GET /api/knowledge",
-        is_heavy=True,
-    ),
-    Operation("knowledge.graph", _GRAPH + "graph", "GET /api/graph", cli="graph", is_heavy=True),
-    Operation(
+    _writing("knowledge.relate", "entries", "POST /api/relations", status=200),
+    _row("knowledge.written", "knowledge.sync:written_since", "GET /api/knowledge", is_heavy=True),
+    _row("knowledge.graph", "knowledge.graph", "GET /api/graph", cli="graph", is_heavy=True),
+    _row(
         "knowledge.render",
-        _GRAPH + "render_graph",
+        "knowledge.graph:render_graph",
         "GET /api/graph.{format}",
         is_heavy=True,
         media=_GRAPH_MEDIA,
     ),
-    Operation("knowledge.edges", _GRAPH + "edges", "GET /api/graph/edges", is_heavy=True),
-    Operation(
+    _row("knowledge.edges", "knowledge.graph", "GET /api/graph/edges", is_heavy=True),
+    _row(
         "knowledge.neighbours",
-        _GRAPH + "neighbours",
+        "knowledge.graph",
         "GET /api/graph/neighbours",
         is_heavy=True,
         has_handler=True,
     ),
-    Operation("knowledge.tagged", _GRAPH + "tagged", "GET /api/graph/tagged"),
-    Operation("knowledge.tasks_about", _GRAPH + "tasks_about", "GET /api/graph/about"),
-    Operation(
+    _row("knowledge.tagged", "knowledge.graph", "GET /api/graph/tagged"),
+    _row("knowledge.tasks_about", "knowledge.graph", "GET /api/graph/about"),
+    _row(
         "knowledge.pack",
-        "passdown.knowledge.packs:pack",
+        "knowledge.packs",
         "GET /api/tasks/{task}/pack",
         cli="knowledge pack",
         is_heavy=True,
     ),
-    Operation(
-        "knowledge.sync",
-        "passdown.knowledge.sync:sync_knowledge",
-        cli="knowledge sync",
-        has_client=True,
+    _row("knowledge.sync", "knowledge.sync:sync_knowledge", cli="knowledge sync", has_client=True),
+    _row(
+        "knowledge.journal", "knowledge.journal", "GET /api/journal", cli="journal", is_heavy=True
     ),
-    Operation(
-        "knowledge.journal",
-        "passdown.knowledge.journal:journal",
-        "GET /api/journal",
-        cli="journal",
-        is_heavy=True,
-    ),
-    Operation(
-        "knowledge.audit",
-        "passdown.knowledge.audit:audit",
-        "GET /api/audit",
-        cli="audit",
-        is_heavy=True,
-    ),
-    Operation(
+    _row("knowledge.audit", "knowledge.audit", "GET /api/audit", cli="audit", is_heavy=True),
+    _row(
         "imports.run",
-        "passdown.imports.importer:import_from",
-        "",
+        "imports.importer:import_from",
         cli="import",
         instead=(
             "imports from other tools",
             "Import it where the store is, or into a workspace here whose bundle you import.",
         ),
     ),
-    Operation(
+    _row(
         "imports.migrate",
-        "passdown.imports.note_migration:migrate",
-        "",
+        "imports.note_migration",
         cli="migrate",
         instead=(
             "the migration of notes",
             "Migrate it where the store is, or in a workspace here whose bundle you import.",
         ),
     ),
-    Operation(
+    _row(
         "embeddings.update",
-        _SEARCH + "embed_all",
+        "search:embed_all",
         "POST /api/embedding",
         cli="embed",
         right="admin",
         is_heavy=True,
     ),
-    Operation(
+    _row(
         "embeddings.use",
-        _SEARCH + "use_embedder",
-        "",
+        "search:use_embedder",
         instead=(
             "a program's own embedder",
             "Set it where the server is; embeddings.update() computes there.",
         ),
     ),
-    Operation("embeddings.status", _SEARCH + "embedding_status", "GET /api/embedding"),
-    Operation(
-        "maintenance.heads",
-        _MAINTENANCE + "heads",
-        "GET /api/heads",
-        cli="heads export",
-        is_heavy=True,
-    ),
-    Operation(
+    _row("embeddings.status", "search:embedding_status", "GET /api/embedding"),
+    _row("maintenance.heads", "maintenance", "GET /api/heads", cli="heads export", is_heavy=True),
+    _row(
         "maintenance.backup",
-        _MAINTENANCE + "backup",
+        "maintenance",
         "GET /api/backup",
         cli="backup",
         right="admin",
@@ -412,18 +334,18 @@ OPERATIONS: tuple[Operation, ...] = (
         media=(("", "application/vnd.sqlite3"),),
         has_client=True,
     ),
-    Operation(
+    _row(
         "maintenance.export",
-        _MAINTENANCE + "export",
+        "maintenance",
         "GET /api/bundle",
         cli="export",
         is_heavy=True,
         media=(("", "application/zip"),),
         has_client=True,
     ),
-    Operation(
+    _row(
         "maintenance.import_bundle",
-        _MAINTENANCE + "import_bundle",
+        "maintenance",
         "POST /api/bundle",
         right="admin",
         author="agent",
@@ -431,51 +353,43 @@ OPERATIONS: tuple[Operation, ...] = (
         has_handler=True,
         has_client=True,
     ),
-    Operation(
+    _row(
         "maintenance.reindex",
-        _MAINTENANCE + "reindex",
+        "maintenance",
         "POST /api/reindex",
         cli="reindex",
         right="admin",
         is_heavy=True,
     ),
-    _writing(
+    _row(
         "maintenance.recover",
-        _MAINTENANCE + "recover",
+        "maintenance",
         "POST /api/recover",
         cli="recover",
         right="admin",
         author="by",
-        status=200,
     ),
-    Operation(
+    _row(
         "maintenance.doctor",
-        _MAINTENANCE + "doctor",
+        "maintenance",
         "GET /api/doctor",
         cli="doctor",
         right="admin",
         is_heavy=True,
     ),
-    _relay("relay.runs", "list_runs", "GET /api/runs", is_heavy=True),
-    _relay("relay.run", "get_run", "GET /api/runs/{run}"),
+    _relay("runs", "list_runs", "GET /api/runs", is_heavy=True),
+    _relay("run", "get_run", "GET /api/runs/{run}"),
+    _relay("answer", "answer_run", "POST /api/runs/{run}/answer", right="approve", author="by"),
+    _relay("stop", "stop_run", "POST /api/runs/{run}/stop", right="approve", author="by"),
     _relay(
-        "relay.answer", "answer_run", "POST /api/runs/{run}/answer", right="approve", author="by"
+        "ask", "ask_agent", "POST /api/runs/{run}/ask", right="write", author="by", is_heavy=True
     ),
-    _relay("relay.stop", "stop_run", "POST /api/runs/{run}/stop", right="approve", author="by"),
+    _relay("agents", "agent_statuses", "GET /api/agents"),
+    _relay("conversations", "conversations", "GET /api/tasks/{task}/conversations/{agent}"),
+    _relay("express_items", "list_express", "GET /api/express", is_heavy=True),
+    _relay("express_item", "get_express", "GET /api/express/{item}"),
     _relay(
-        "relay.ask",
-        "ask_agent",
-        "POST /api/runs/{run}/ask",
-        right="write",
-        author="by",
-        is_heavy=True,
-    ),
-    _relay("relay.agents", "agent_statuses", "GET /api/agents"),
-    _relay("relay.conversations", "conversations", "GET /api/tasks/{task}/conversations/{agent}"),
-    _relay("relay.express_items", "list_express", "GET /api/express", is_heavy=True),
-    _relay("relay.express_item", "get_express", "GET /api/express/{item}"),
-    _relay(
-        "relay.send_express",
+        "send_express",
         "send_express",
         "POST /api/express",
         right="write",

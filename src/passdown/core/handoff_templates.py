@@ -120,7 +120,7 @@ def tool_schema(
 def _tool_field(field: Field, parts: Collection[str], *, is_short: bool) -> JsonObject:
     kind = shape_of(field)
     if kind is None:
-        found = _tool_type(field.type)
+        found = tool_type(field.type)
     else:
         found: JsonObject = {"type": "array", "items": {"type": "string"}}
         if parts:
@@ -136,12 +136,12 @@ def _tool_field(field: Field, parts: Collection[str], *, is_short: bool) -> Json
     return {**found, "description": hint} if hint else found
 
 
-def _tool_type(kind: Type) -> JsonObject:
+def tool_type(kind: Type) -> JsonObject:
     """A type without limits and null, which only cost tokens."""
     if isinstance(kind, Optional):
-        return _tool_type(kind.of)
+        return tool_type(kind.of)
     if isinstance(kind, List):
-        return {"type": "array", "items": _tool_type(kind.of)}
+        return {"type": "array", "items": tool_type(kind.of)}
     if isinstance(kind, Choice):
         return {"type": "string", "enum": [word for word in kind.words if word]}
     return {"type": kind.schema({})["type"]}

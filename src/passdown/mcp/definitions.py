@@ -7,38 +7,27 @@ it is, and what holds for all of them is in the server's instructions. No schema
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from passdown.core.handoff_templates import tool_schema
-from passdown.core.kinds import LEVELS, TASK_STATUSES
+from passdown.core.handoff import Decision, Gotcha, Pattern, TaskFields
+from passdown.core.handoff_templates import tool_schema, tool_type
+from passdown.core.kinds import TASK_STATUSES
+from passdown.core.schema import fields_of
 
 if TYPE_CHECKING:
     from passdown.core.types import JsonObject
 
 
-def _text(description: str = "", choices: tuple[str, ...] = ()) -> JsonObject:
-    found: JsonObject = {"type": "string"}
-    if choices:
-        found["enum"] = list(choices)
-    return {**found, "description": description} if description else found
+REQUEST_KINDS = ("question", "plan", "code", "completion", "budget")
+"""What `note` asks an agent for, with `to`."""
+_TEXT: JsonObject = {"type": "string"}
+_NUMBERS = ("budget", "limit", "offset", "version", "after")
+_SWITCHES = ("history", "all")
 
 
-def _number(description: str = "") -> JsonObject:
-    found: JsonObject = {"type": "integer"}
-    return {**found, "description": description} if description else found
-
-
-def _list(description: str = "", items: JsonObject | None = None) -> JsonObject:
-    found: JsonObject = {"type": "array", "items": items or {"type": "string"}}
-    return {**found, "description": description} if description else found
-
-
-def _object(properties: JsonObject, required: tuple[str, ...] = ()) -> JsonObject:
-    found: JsonObject = {"type": "object", "properties": properties}
-    return {**found, "required": list(required)} if required else found
-
-
-def _tool(name: str, description: str, schema: JsonObject, *, is_reading: bool) -> JsonObject:
+def _tool(
+    name: str, description: str, schema: JsonObject, *, is_reading: bool = False
+) -> JsonObject:
     """A tool. Nothing here deletes or reaches outside, and a repeated write is the first one."""
     return {
         "name": name,
@@ -53,73 +42,28 @@ def _tool(name: str, description: str, schema: JsonObject, *, is_reading: bool) 
     }
 
 
-REQUEST_KINDS = ("question", "plan", "code", "completion", "budget")
-"""What `note` asks an agent for, with `to`."""
-_KEY = {"key": _text()}
-_AGENT = {"agent": _text()}
-_PAGE = {"limit": _number(), "offset": _number()}
+def _schema(names: str, *shapes: type[Any], **known: JsonObject | str) -> JsonObject:
+    """The schema of some arguments; a mark after a name says that it is required.
 
-_BRIEF = _tool(
-    "brief",
-    "State, next steps, blockers, decisions and gotchas of a task. Call it first when you start or "
-    "resume.",
-    _object({"task": _text("default: what waits for you"), **_AGENT, "budget": _number("tokens")}),
-    is_reading=True,
-)
+    Fields of the declared `shapes` have their types, and are required where each of these requires
+    them. `known` gives the schema of others, or a description.
+    """
+    declared = [fields_of(shape) for shape in shapes]
+    properties: JsonObject = {}
+    required: list[str] = []
+    for word in names.split():
+        name = word.removesuffix("!")
+        fields = [each[name] for each in declared if name in each]
+        is_required = len(fields) == len(declared) and all(field.is_required for field in fields)
+        kind = "integer" if name in _NUMBERS else "boolean" if name in _SWITCHES else "string"
+        found = tool_type(fields[0].type) if fields else {"type": kind}
+        given = known.get(name, {})
+        properties[name] = found | ({"description": given} if isinstance(given, str) else given)
+        if name != word or (fields and is_required and name != "agent"):
+            required.append(name)
+    schema: JsonObject = {"type": "object", "properties": properties}
+    return {**schema, "required": required} if required else schema
 
-_RECALL = _tool(
-    "recall",
-    "Search everything recorded. Use it before deciding, and when something looks odd: was it "
-    "tried, why is it so?",
-    _object(
-        {
-            "query": _text(),
-            "kind": _text("decision, gotcha, pattern, handoff..."),
-            "task": _text(),
-            "path": _text(),
-            "limit": _number(),
-        },
-        ("query",),
-    ),
-    is_reading=True,
-)
-
-_SHOW = _tool(
-    "show",
-    "Expand an id from a brief or a search: an item (T-1#d3), or a task (T-1) at a version, or its "
-    "history.",
-    _object(
-        {
-            "id": _text(),
-            "version": _number(),
-            "history": {"type": "boolean"},
-            **_PAGE,
-        },
-        ("id",),
-    ),
-    is_reading=True,
-)
-
-_TASKS = _tool(
-    "tasks",
-    "List tasks: status, phase, holder. Use it to find work, or an id.",
-    _object(
-        {
-            "status": _text(choices=TASK_STATUSES),
-            "holder": _text(),
-            "limit": _number(),
-            "after": _number(),
-        }
-    ),
-    is_reading=True,
-)
-
-_GATES = _tool(
-    "gates",
-    "List what a person has to approve before a task goes on. Only people can approve.",
-    _object({"task": _text(), "all": {"type": "boolean"}}),
-    is_reading=True,
-)
 
 HANDOFF_NAMES = {
     "from_agent": "agent",
@@ -151,107 +95,89 @@ def _handoff_schema() -> JsonObject:
         "from_agent": (),
     }
     schema = tool_schema(fields, renamed=HANDOFF_NAMES)
-    schema["properties"] |= _KEY
+    schema["properties"]["key"] = _TEXT
     return schema
 
 
-_HANDOFF = _tool(
-    "handoff",
-    "Record a handoff for the next agent. Call it when you finish, stop, are blocked or pass work "
-    "on. Other fields: passdown://schema/handoff.",
-    _handoff_schema(),
-    is_reading=False,
-)
-
-_DECIDE = _tool(
-    "decide",
-    "Record one decision and why, as soon as it is made. Without a task it holds for all work.",
-    _object(
-        {
-            "summary": _text(),
-            "rationale": _text(),
-            "task": _text(),
-            "alternatives": _list(),
-            "paths": _list(),
-            "tags": _list(),
-            "supersedes": _list(),
-            **_AGENT,
-            **_KEY,
-        },
-        ("summary", "rationale"),
+TOOLS: tuple[JsonObject, ...] = (
+    _tool(
+        "brief",
+        "State, next steps, blockers, decisions and gotchas of a task. Call it first when you "
+        "start or resume.",
+        _schema("task agent budget", task="default: what waits for you", budget="tokens"),
+        is_reading=True,
     ),
-    is_reading=False,
-)
-
-_NOTE = _tool(
-    "note",
-    "Record a pattern (needs location) or a gotcha (needs mitigation); without a task it holds for "
-    "all work. Or, with `to`, ask an agent of your run, or let it review your work.",
-    _object(
-        {
-            "kind": _text(choices=("pattern", "gotcha", *REQUEST_KINDS)),
-            "text": _text(),
-            "to": _text(),
-            "location": _text(),
-            "mitigation": _text("how to avoid it"),
-            "severity": _text(choices=LEVELS),
-            "task": _text(),
-            "tags": _list(),
-            **_AGENT,
-            **_KEY,
-        },
-        ("kind", "text"),
+    _tool(
+        "recall",
+        "Search everything recorded. Use it before deciding, and when something looks odd: was it "
+        "tried, why is it so?",
+        _schema("query! kind task path limit", kind="decision, gotcha, pattern, handoff..."),
+        is_reading=True,
     ),
-    is_reading=False,
-)
-
-_TASK_NEW = _tool(
-    "task_new",
-    "Make a task, when work begins that has none (see tasks) or is to be split.",
-    _object(
-        {
-            "task": _text("a new id: T-7"),
-            "title": _text(),
-            "description": _text(),
-            "criteria": _list(),
-            "depends_on": _list("task ids"),
-            **_AGENT,
-            **_KEY,
-        },
-        ("task", "title"),
+    _tool(
+        "show",
+        "Expand an id from a brief or a search: an item (T-1#d3), or a task (T-1) at a version, or "
+        "its history.",
+        _schema("id! version history limit offset"),
+        is_reading=True,
     ),
-    is_reading=False,
-)
-
-_KNOWLEDGE_ADD = _tool(
-    "knowledge_add",
-    "Record a component, rule or other fact of the project, as soon as you learn it.",
-    _object(
-        {
-            "knowledge": {
+    _tool(
+        "tasks",
+        "List tasks: status, phase, holder. Use it to find work, or an id.",
+        _schema("status holder limit after", status={"enum": list(TASK_STATUSES)}),
+        is_reading=True,
+    ),
+    _tool(
+        "gates",
+        "List what a person has to approve before a task goes on. Only people can approve.",
+        _schema("task all"),
+        is_reading=True,
+    ),
+    _tool(
+        "handoff",
+        "Record a handoff for the next agent. Call it when you finish, stop, are blocked or pass "
+        "work on. Other fields: passdown://schema/handoff.",
+        _handoff_schema(),
+    ),
+    _tool(
+        "decide",
+        "Record one decision and why, as soon as it is made. Without a task it holds for all work.",
+        _schema("summary rationale task alternatives paths tags supersedes agent key", Decision),
+    ),
+    _tool(
+        "note",
+        "Record a pattern (needs location) or a gotcha (needs mitigation); without a task it holds "
+        "for all work. Or, with `to`, ask an agent of your run, or let it review your work.",
+        _schema(
+            "kind! text! to location mitigation severity task tags agent key",
+            Pattern,
+            Gotcha,
+            kind={"enum": ["pattern", "gotcha", *REQUEST_KINDS]},
+            mitigation="how to avoid it",
+            tags=tool_type(fields_of(Pattern)["applies_to"].type),
+        ),
+    ),
+    _tool(
+        "task_new",
+        "Make a task, when work begins that has none (see tasks) or is to be split.",
+        _schema(
+            "task title description criteria depends_on agent key",
+            TaskFields,
+            task="a new id: T-7",
+            depends_on="task ids",
+        ),
+    ),
+    _tool(
+        "knowledge_add",
+        "Record a component, rule or other fact of the project, as soon as you learn it.",
+        _schema(
+            "knowledge! task agent key",
+            knowledge={
                 "type": "object",
                 "description": "id, type, summary, edges: [{relation, target}]",
             },
-            "task": _text(),
-            **_AGENT,
-            **_KEY,
-        },
-        ("knowledge",),
+        ),
     ),
-    is_reading=False,
-)
-
-TOOLS: tuple[JsonObject, ...] = (
-    _BRIEF,
-    _RECALL,
-    _SHOW,
-    _TASKS,
-    _GATES,
-    _HANDOFF,
-    _DECIDE,
-    _NOTE,
-    _TASK_NEW,
-    _KNOWLEDGE_ADD,
 )
 
 BY_NAME: dict[str, JsonObject] = {tool["name"]: tool for tool in TOOLS}
