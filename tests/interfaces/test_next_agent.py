@@ -206,7 +206,7 @@ def test_a_prompt_does_not_wait_for_a_locked_store(ws: Workspace) -> None:
     try:
         started = time.monotonic()
         found = ws.context.prompt("@qa look at this", task="T-1", active="coder")
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20, "writers wait for 30 seconds"
     finally:
         rows(lock, "ROLLBACK")
         lock.close()

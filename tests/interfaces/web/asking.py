@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import re
 import socket
 import sys
 import time
@@ -66,30 +67,32 @@ def ask(
 
 def spoken(port: int, raw: bytes) -> bytes:
     """Bytes as they are, and what comes back until the server hangs up or says no more."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as wire:
-        parts: list[bytes] = []
+    return hung_up(port, raw, silence_s=0.5)[0]
+
+
+def hung_up(port: int, raw: bytes, silence_s: float = 30) -> tuple[bytes, bool]:
+    """Bytes as they are, what comes back, and whether the server hung up: a whole answer is
+    followed by so much silence otherwise.
+    """
+    said = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as wire:
         try:
             wire.sendall(raw)
             while part := wire.recv(65_536):
-                parts.append(part)
-        except (TimeoutError, ConnectionError):
-            pass
-        return b"".join(parts)
-
-
-def hung_up(port: int, raw: bytes) -> tuple[bytes, bool]:
-    """Bytes as they are, what comes back within 5 seconds, and whether the server hung up."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as wire:
-        wire.sendall(raw)
-        parts: list[bytes] = []
-        try:
-            while part := wire.recv(65_536):
-                parts.append(part)
+                said += part
+                if _is_whole(said):
+                    wire.settimeout(silence_s)
         except TimeoutError:
-            return b"".join(parts), False
+            return said, False
         except ConnectionError:
             pass
-        return b"".join(parts), True
+    return said, True
+
+
+def _is_whole(said: bytes) -> bool:
+    head, _, body = said.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+    return length is not None and len(body) >= int(length[1])
 
 
 @contextmanager

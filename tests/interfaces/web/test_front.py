@@ -16,7 +16,7 @@ import passdown
 from passdown.errors import InvalidInput
 from passdown.web.limits import Limits, RateLimiter, allowed_names, checked_names, is_loopback
 from passdown.workspace.tokens import Tokens
-from tests.interfaces.web.asking import ask, hung_up, spoken
+from tests.interfaces.web.asking import ask, spoken
 from tests.serving import served
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def test_fields_after_a_body_are_no_headers(server: Served) -> None:
     ).encode()
     chunks = b"%x\r\n%s\r\n0\r\n" % (len(body), body)
     late = f"Authorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode()
-    answer, _ = hung_up(server.port, head + chunks + late)
+    answer = spoken(server.port, head + chunks + late)
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
