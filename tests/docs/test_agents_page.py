@@ -8,8 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from passdown.relay.agent_states import MACHINES, VERDICTS, after_review, as_mermaid
-from passdown.relay.agents import AgentStates
+from passdown.relay.agents import MACHINES, VERDICTS, AgentStates, after_review, as_mermaid
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "agents.md"

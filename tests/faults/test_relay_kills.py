@@ -13,8 +13,7 @@ import pytest
 
 import passdown
 from passdown.relay.agents import AgentStates
-from passdown.relay.engine.database import run_statement, workers
-from passdown.relay.engine.engine import RelayEngine
+from passdown.relay.engine.engine import RelayEngine, run_statement, workers
 from passdown.relay.run import run_stream
 from passdown.relay.runs import Runs
 from passdown.relay.worker import open_engine
@@ -248,7 +247,7 @@ def test_the_engine_starts_after_it_was_killed_while_it_made_its_database(tmp_pa
         process.kill()
         process.communicate()
         with RelayEngine(url) as engine:
-            assert engine.lanes.waiting("normal") in (0, 1)
+            assert engine.waiting("normal") in (0, 1)
 
 
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(

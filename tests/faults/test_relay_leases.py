@@ -14,7 +14,7 @@ import pytest
 
 import passdown
 from passdown.core.times import parse_time
-from passdown.relay.engine.database import workers as known_workers
+from passdown.relay.engine.engine import workers as known_workers
 from passdown.relay.run import run_stream
 from passdown.relay.runs import Runs
 from passdown.relay.worker import open_engine

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy.exc import ProgrammingError
 
 import passdown
-from passdown.relay.engine.database import workers as known_workers
+from passdown.relay.engine.engine import workers as known_workers
 from passdown.relay.runs import Runs
 from passdown.relay.worker import EngineOptions, open_engine
 from tests.faults.tools import soak_count, worker_environment

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.relay.agent_states import MACHINES, as_mermaid
-from passdown.relay.agents import AgentStates, RunAgents
+from passdown.relay.agents import MACHINES, AgentStates, RunAgents, as_mermaid
 from passdown.relay.express import carry_out
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs

@@ -234,14 +234,13 @@ def work(options: Options) -> None:
 def send(options: Options) -> None:
     """Send pieces of work to a lane; a line for each that was taken or refused."""
     from passdown.errors import LaneFull
-    from passdown.relay.engine.database import LEG
     from passdown.relay.engine.engine import RelayEngine
 
     with RelayEngine(options["url"], room=options["room"]) as engine:
         for number in range(options["count"]):
             name = f"{options['name']}-{number}"
             try:
-                engine.lanes.send(options["lane"], LEG, name, name, 1, wait_s=options["wait_s"])
+                engine.send(options["lane"], name, 1, wait_s=options["wait_s"])
                 append_line(options["acks"], [name, "taken"])
             except LaneFull as error:
                 append_line(options["acks"], [name, error.code])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import passdown
 from passdown.core.settings import Settings
-from passdown.relay.agent_states import Lease
+from passdown.relay.agents import Lease
 from passdown.relay.conversations import Conversations
 from passdown.relay.messages import Message
 from passdown.workspace.streams import WorkspaceStreams

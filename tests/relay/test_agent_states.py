@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from passdown.core.record import Record, canonical_bytes
 from passdown.errors import InvalidInput
-from passdown.relay.agent_states import (
+from passdown.relay.agents import (
     DETOURS,
     MACHINES,
     VERDICTS,
@@ -21,7 +22,6 @@ from passdown.relay.agent_states import (
     as_mermaid,
     check_path,
     legal_steps,
-    status_document,
     status_of,
 )
 
@@ -199,4 +199,6 @@ def test_a_standing_reads_back_equal() -> None:
     whole = AgentStatus("coder", "coder", StatePosition("QUESTION", ("CODING",)), None, "2026", 3)
     for lease in (None, Lease("coder", "T-1", 2, "R-1")):
         standing = whole._replace(lease=lease)
-        assert status_of("coder", status_document(standing), 3) == standing
+        data = canonical_bytes({"stands": standing.document()})
+        record = Record("agent/coder", 3, "2026", "coder", "moved", "", "", "", data)
+        assert status_of("coder", record) == standing

@@ -16,8 +16,14 @@ from hypothesis import strategies as st
 import passdown
 from passdown import Settings
 from passdown.errors import GateRefused, InvalidInput, KeyReused
-from passdown.relay.agent_states import MACHINES, Lease, StatePosition, check_path, legal_steps
-from passdown.relay.agents import AgentStates
+from passdown.relay.agents import (
+    MACHINES,
+    AgentStates,
+    Lease,
+    StatePosition,
+    check_path,
+    legal_steps,
+)
 from passdown.testing import fixed_clock
 from tests.faults.tools import ROOT, result_of, worker_environment
 from tests.processes import Process
@@ -258,7 +264,7 @@ def test_another_process_sees_where_an_agent_stands(ws: Workspace, states: Agent
         "print(json.dumps([found.state, found.position.came_from, lease]))\n"
     )
     found: Any = result_of(started(ws.root, program))
-    assert found == ["QUESTION", ["CODING"], ["coder", "T-1", 1, "R-1"]]
+    assert found == ["QUESTION", ["CODING"], ["coder", "T-1", 1, "R-1", 0]]
     assert states.state("coder") == "CODING"
     assert ws.verify().findings == ()
 

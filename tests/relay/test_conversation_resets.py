@@ -12,8 +12,7 @@ import pytest
 
 import passdown.relay
 from passdown.errors import InvalidInput
-from passdown.relay.agent_states import Lease
-from passdown.relay.agents import AgentStates
+from passdown.relay.agents import AgentStates, Lease
 from passdown.relay.conversations import Conversations, review
 from passdown.workspace.streams import WorkspaceStreams
 from tests.relay.talking import Table, asks, held, opened, resets, says, texts

@@ -128,7 +128,7 @@ def test_a_good_reply_ends_it_at_once() -> None:
     result = held(ScriptedRunner([GOOD]))
     assert result.value is not None
     assert result.value["summary"] == "It works."
-    assert (result.is_failure, len(result.attempts), result.warnings) == (False, 1, ())
+    assert (result.failure, len(result.attempts), result.warnings) == ("", 1, ())
 
 
 def test_a_faulty_reply_goes_back_with_every_problem() -> None:
@@ -158,10 +158,9 @@ def test_it_ends_after_so_many_returns_with_all_evidence(most: int, count: int) 
     assert (result.failure, result.value, len(result.attempts)) == ("invalid", None, count)
     assert [each.reply.text for each in result.attempts] == [f"try {n}" for n in range(count)]
     assert all(each.problems[0].code == "no_handoff" for each in result.attempts)
-    document = json.loads(json.dumps(result.to_dict()))
-    last = document["attempts"][-1]["problems"][0]
+    (last,) = json.loads(json.dumps(result.attempts[-1].to_dict()))["problems"]
     assert last["code"] == "no_handoff"
-    assert f"no reply was valid. The last: {last['message']}" in document["why"]
+    assert f"no reply was valid. The last: {last['message']}" in result.why
 
 
 def test_an_empty_reply_goes_back_without_words_of_its_own() -> None:
@@ -171,7 +170,7 @@ def test_an_empty_reply_goes_back_without_words_of_its_own() -> None:
         seen.append(turn)
         return "" if turn.attempt == 1 else GOOD
 
-    assert not held(CallableRunner(agent)).is_failure
+    assert not held(CallableRunner(agent)).failure
     assert [message["role"] for message in seen[1].messages] == ["user", "user"]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import text
 
-from passdown.relay.engine.database import (
+from passdown.relay.engine.engine import (
     Heartbeat,
     Worker,
     connect,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 OTHER = """
 import sys, time
-from passdown.relay.engine.database import connect
-from passdown.relay.engine.database import Heartbeat
+from passdown.relay.engine.engine import connect
+from passdown.relay.engine.engine import Heartbeat
 beat = Heartbeat(connect(sys.argv[1]), lease_s=float(sys.argv[2]), take_over=lambda _: 0)
 beat.start()
 print(beat.worker, flush=True)

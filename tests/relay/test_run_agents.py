@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
-from passdown.relay.agent_states import DETOURS, MACHINES, StatePosition, check_path, shortest_path
-from passdown.relay.agents import RunAgents, instance_name
+from passdown.relay.agents import (
+    DETOURS,
+    MACHINES,
+    RunAgents,
+    StatePosition,
+    check_path,
+    instance_name,
+    shortest_path,
+)
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage, reply
 

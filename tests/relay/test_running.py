@@ -11,7 +11,6 @@ import pytest
 
 import passdown
 from passdown.errors import PassdownError
-from passdown.relay.engine.database import LEG
 from passdown.relay.express import carry_out
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runners.scripted import CallableRunner
@@ -72,14 +71,14 @@ def test_a_turn_that_its_worker_left_is_queued_again_by_it(stage: Stage) -> None
     run = stage.start(document(CODE), lane=NORMAL).run
     with open_engine(stage.ws, EngineOptions(lease_s=60)) as engine:
         runners = {"coder": CallableRunner(lambda _: reply())}
-        engine.lanes.prepare(NORMAL, slots=1)
+        engine.prepare(NORMAL, slots=1)
         engine.heartbeat.start()
         halted = RelayWorker(stage.ws, engine, runners=runners, halted=lambda: True)
         try:
             halted.take_turn(run, 1)
             assert stage.runs.get(run).legs[1].worker == engine.heartbeat.worker
             halted.reconcile(NORMAL)
-            assert engine.lanes.waiting(NORMAL) == 1
+            assert engine.waiting(NORMAL) == 1
         finally:
             engine.heartbeat.stop()
 
@@ -421,7 +420,7 @@ def test_a_run_leaves_the_lane_that_it_shares(stage: Stage) -> None:
     run = stage.advance(stage.start(document(CODE), lane=NORMAL).run)
     assert run.status == "completed"
     with open_engine(stage.ws) as engine:
-        named = engine.lanes.full_name(NORMAL)
+        named = engine.full_name(NORMAL)
         assert named in [queue.name for queue in engine.client.list_queues()]
 
 
@@ -458,8 +457,8 @@ def test_projects_that_share_an_engine_take_only_their_own_turns(
     options = EngineOptions(url=f"sqlite:///{tmp_path}/shared.db")
     stage.start(document(CODE), lane=NORMAL)
     with open_engine(stage.ws, options) as engine:
-        engine.lanes.prepare(NORMAL, slots=1)
-        assert engine.lanes.send(NORMAL, LEG, "R-1.1", "R-1", 1)
+        engine.prepare(NORMAL, slots=1)
+        assert engine.send(NORMAL, "R-1", 1)
     with passdown.open(new_folder(tmp_path / "other"), settings=QUICK) as ws:
         ws.create_task("T-1", title="Other", agent="eva")
         other = Stage(ws)

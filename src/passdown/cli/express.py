@@ -6,20 +6,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from passdown.cli.output import line, pairs, short_time, table
-from passdown.cli.parsing import Author, command, seconds
+from passdown.cli.output import line, pairs, row_printer, short_time
+from passdown.cli.parsing import Author, command, operation, seconds
 from passdown.cli.session import UsageError, read_input, read_text
 from passdown.core.text import visible
 from passdown.errors import PassdownError
-from passdown.relay.express import (
-    ExpressRecord,
-    carry_out,
-    express_record,
-    express_records,
-    send,
-    submit,
-)
-from passdown.relay.runs import next_commands
+from passdown.relay.express import carry_out, express_record, submit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -184,27 +176,6 @@ def express_queue(session: Session, id: str, **options: Any) -> int:
     return _deliver(session, item, options)
 
 
-@command(
-    "express list",
-    "",
-    "--status promoted",
-    help={"status": "STATUS: such as sent, done, promoted"},
-)
-def express_list(session: Session, *, status: str = "") -> None:
-    """List all items."""
-    with session.open() as workspace:
-        found = express_records(workspace, status=status)
-    session.show(found, _print_records)
-
-
-@command("express show", "x1", help={"id": "ID: of the item"})
-def express_show(session: Session, id: str) -> None:
-    """Show one item and its result."""
-    with session.open() as workspace:
-        record = express_record(workspace, id)
-    session.show(record, _print_record)
-
-
 def _from_file(path: str) -> object:
     from passdown.core.parsing import load_json, load_yaml
 
@@ -229,53 +200,55 @@ def _deliver(session: Session, item: object, options: Mapping[str, Any]) -> int:
     with session.open() as workspace:
         why = ""
         if here:
-            record = carry_out(workspace, item)
+            record = carry_out(workspace, item).to_dict()
         elif session.is_remote:
-            record = send(workspace, item)
+            record = workspace.relay.send_express(cast("JsonObject", item))
         else:
-            record, why = submit(workspace, item, url=url or "", wait_s=room or 0.0)
+            sent, why = submit(workspace, item, url=url or "", wait_s=room or 0.0)
+            record = sent.to_dict()
         if why:
             raise PassdownError(
-                f"{record.item.id} is recorded, but not queued: {why}",
+                f"{record['id']} is recorded, but not queued: {why}",
                 next_step="The next worker finds it; or carry it out here: "
-                f"passdown express queue {record.item.id} --here",
+                f"passdown express queue {record['id']} --here",
                 code="not_queued",
             )
         if options["wait"]:
             record = _wait(workspace, record, None if session.is_remote else url or "")
     session.show(record, _print_result)
-    return 1 if record.is_over and record.status != "done" else 0
+    return 1 if record["is_over"] and record["status"] != "done" else 0
 
 
-def _wait(workspace: Workspace, record: ExpressRecord, url: str | None) -> ExpressRecord:
+def _wait(workspace: Workspace, record: JsonObject, url: str | None) -> JsonObject:
     """Wait for the result of an item; say once if no worker is there to carry it out."""
     notice_at = time.monotonic() + _NOTICE_S
-    while not record.is_over:
+    while not record["is_over"]:
         time.sleep(_POLL_S)
-        record = express_record(workspace, record.item.id)
-        if url is not None and not record.is_over and time.monotonic() > notice_at:
+        record = workspace.relay.express_item(record["id"])
+        if url is not None and not record["is_over"] and time.monotonic() > notice_at:
             from passdown.cli.relays import live_workers
 
             notice_at = float("inf")
             if not live_workers(workspace, url):
-                text = f"{record.item.id} waits: there is no worker; passdown worker starts one. "
+                text = f"{record['id']} waits: there is no worker; passdown worker starts one. "
                 print(visible(f"{text}Ctrl-C leaves it queued."), file=sys.stderr, flush=True)
     return record
 
 
-def _print_result(record: ExpressRecord) -> None:
-    item, result = record.item, record.result
-    if not record.is_over:
-        line(f"{item.id} is queued; a worker, or a run in the foreground, carries it out")
-        line(f"passdown express show {item.id}", 2)
+def _print_result(record: JsonObject) -> None:
+    name = record["id"]
+    if not record["is_over"]:
+        line(f"{name} is queued; a worker, or a run in the foreground, carries it out")
+        line(f"passdown express show {name}", 2)
         return
-    line(f"{item.id} ({item.kind}): {record.status}")
-    pairs(_result_pairs(record, result), 2)
-    for text in next_commands(record.run) if not record.run.promoted else ():
+    line(f"{name} ({record['kind']}): {record['status']}")
+    pairs(_result_pairs(record), 2)
+    for text in record["next"]:
         line(text, 2)
 
 
-def _result_pairs(record: ExpressRecord, result: JsonObject) -> list[tuple[str, object]]:
+def _result_pairs(record: JsonObject) -> list[tuple[str, object]]:
+    result = record["result"]
     asked = cast("JsonObject", result.get("pull_request") or {})
     is_unchanged = result.get("commit") == ""
     return [
@@ -286,35 +259,43 @@ def _result_pairs(record: ExpressRecord, result: JsonObject) -> list[tuple[str, 
         ("pull request", asked.get("url") or asked.get("problem")),
         ("to merge", asked.get("suggestion")),
         ("reports", [f"{r['path']}: {r['message']}" for r in result.get("reports", ())]),
-        ("why", record.why),
-        ("task", record.run.promoted),
+        ("why", record["why"]),
+        ("task", record["promoted"]),
     ]
 
 
-def _print_records(found: Sequence[ExpressRecord]) -> None:
-    rows = [
-        [
-            record.item.id,
-            record.item.kind,
-            record.status,
-            record.item.by,
-            record.result.get("agent"),
-            short_time(record.run.started_at),
-            record.result.get("branch") or record.run.promoted,
-            record.item.title,
-        ]
-        for record in found
-    ]
-    names = ("id", "kind", "status", "by", "agent", "sent (UTC)", "branch or task", "about")
-    table(names, rows, "no express items", whole=("id", "status"), short=("about",))
+def _print_record(record: JsonObject) -> None:
+    names = ("status", "id", "kind", "by", "reason", "task", "base", "agents")
+    pairs([(name, record[name]) for name in names])
+    pairs(list(record["content"].items()), 2)
+    pairs([("run", record["run"]), *_result_pairs(record)])
+    for turn in record["attempts"]:
+        times = ", ".join(short_time(turn[at]) for at in ("begun_at", "ended_at") if turn[at])
+        line(f"attempt {turn['number']}: {turn['outcome'] or 'open'} {times}")
 
 
-def _print_record(record: ExpressRecord) -> None:
-    item = record.item
-    names = ("id", "kind", "by", "reason", "task", "base", "agents")
-    pairs([("status", record.status), *((name, getattr(item, name)) for name in names)])
-    pairs(list(item.content.items()), 2)
-    pairs([("run", record.run.run), *_result_pairs(record, record.result)])
-    for turn in record.run.legs.values():
-        times = ", ".join(short_time(at) for at in (turn.begun_at, turn.ended_at) if at)
-        line(f"attempt {turn.number}: {turn.outcome or 'open'} {times}")
+operation(
+    "express list",
+    row_printer(
+        "id, kind, status, by, agent, sent (UTC)=sent_at, branch or task=made, about=title",
+        "no express items",
+        whole="id,status",
+        short="about",
+        agent=lambda record: record["result"].get("agent"),
+        made=lambda record: record["result"].get("branch") or record["promoted"],
+    ),
+    "",
+    "--status promoted",
+    method="relay.express_items",
+    line="list all items",
+    as_options=("status",),
+    help={"status": "STATUS: such as sent, done, promoted"},
+)
+operation(
+    "express show",
+    _print_record,
+    "x1",
+    method="relay.express_item",
+    line="show one item and its result",
+    help={"item": "ID: of the item"},
+)

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.cli.output import (
@@ -18,8 +18,8 @@ from passdown.cli.output import (
     has_colours,
     heading,
     line,
+    row_printer,
     styled,
-    table,
     terminal_width,
     verbatim,
 )
@@ -27,7 +27,6 @@ from passdown.cli.parsing import Author, command, seconds
 from passdown.cli.runs import print_run_status, print_turns
 from passdown.cli.session import UsageError, is_server_url, read_input, start_tracing
 from passdown.core.text import visible
-from passdown.core.times import stamp
 from passdown.errors import InvalidInput, PassdownError, Problem, StoreBusy
 from passdown.relay.engine import database_faults
 from passdown.relay.run import REVIEW, WAITING
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from passdown.cli.session import Session
-    from passdown.relay.engine.database import Worker
+    from passdown.relay.engine.engine import Worker
     from passdown.relay.express import ExpressRecord
     from passdown.relay.run import LegRun, Relay, Run
     from passdown.relay.turns import ExchangeEvent
@@ -417,24 +416,18 @@ def _lock_path(workspace: Workspace, run: str) -> str:
     return os.path.join(WorkspaceStreams(workspace).context.place.folder, "runs", f"{run}.lock")
 
 
-def resume_hint(workspace: Workspace, run: Run) -> str:
+def resume_hint(workspace: Workspace, run: str, lane: str) -> str:
     """Who continues a run, or how to, in one line."""
     if is_server_url(workspace.store_url):
-        return f"{run.run} continues where the server is"
-    if run.lane == HERE:
-        if is_run_locked(workspace, run.run):
-            return f"{run.run} continues"
-        return f"{run.run} can continue, but no process runs it: passdown run --resume {run.run}"
-    if _has_worker(workspace):
-        return f"{run.run} continues"
-    return f"{run.run} continues as soon as there is a worker: passdown worker"
-
-
-def _has_worker(workspace: Workspace) -> bool:
-    try:
-        return bool(live_workers(workspace))
-    except PassdownError:
-        return False
+        return f"{run} continues where the server is"
+    if lane == HERE:
+        if is_run_locked(workspace, run):
+            return f"{run} continues"
+        return f"{run} can continue, but no process runs it: passdown run --resume {run}"
+    with suppress(PassdownError):
+        if live_workers(workspace):
+            return f"{run} continues"
+    return f"{run} continues as soon as there is a worker: passdown worker"
 
 
 @contextmanager
@@ -547,7 +540,7 @@ def _engine_options(workspace: Workspace, url: str, lease: float | None) -> Engi
     """The settings of the engine; raises MissingExtra without its library, and InvalidInput for an
     address that is none.
     """
-    from passdown.relay.engine.database import relay_url
+    from passdown.relay.engine.engine import relay_url
     from passdown.relay.worker import EngineOptions
 
     relay_url(WorkspaceStreams(workspace).context.place.folder, url, workspace.store_url)
@@ -600,7 +593,9 @@ def _run_here(
     start_tracing()
     progress = Progress(screen_for(as_json=session.as_json), as_json=session.as_json)
     if not session.as_json:
-        print_start(run)
+        agents, legs = len(run.relay.agents), len(run.relay.legs)
+        size = f"{counted(agents, 'agent')}, {counted(legs, 'leg')}"
+        heading(f"{run.run}: {run.relay.name} on {run.task} ({size})")
     callbacks = ProgressCallbacks(progress.turn, progress.run, progress.express)
     with (
         run_lock(workspace, run.run),
@@ -613,27 +608,19 @@ def _run_here(
             workspace, run.run, options=options, callbacks=callbacks, waits=wait, halt=halt
         )
     is_left = not found.ended_at and (wait or found.status != WAITING)
-    run = Runs(workspace).get(run.run)
-    now = stamp(WorkspaceStreams(workspace).now())
+    over = workspace.relay.run(run.run)
     if session.as_json:
-        print(json.dumps({"event": "over", **run_document(run, now)}))
+        print(json.dumps({"event": "over", **over}))
     else:
         line()
-        print_turns(run)
+        print_turns(over["turns"])
         line()
-        print_run_status(run, now)
+        print_run_status(over)
         if is_left:
             line(f"continue it: passdown run --resume {run.run}")
     if is_left:
         return INTERRUPTED
-    return 0 if run.status == "completed" else 1
-
-
-def print_start(run: Run) -> None:
-    """Print which run this is."""
-    agents = counted(len(run.relay.agents), "agent")
-    legs = counted(len(run.relay.legs), "leg")
-    heading(f"{run.run}: {run.relay.name} on {run.task} ({agents}, {legs})")
+    return 0 if over["status"] == "completed" else 1
 
 
 @command(
@@ -696,13 +683,13 @@ def _worker_document(worker: Worker) -> dict[str, Any]:
     return {**worker._asdict(), "silent_s": silent, "state": worker_state(worker)}
 
 
-def _print_workers(found: list[dict[str, Any]]) -> None:
-    rows = [
-        [d["worker"], d["state"], d["pid"], f"{d['silent_s']} s ago", f"{d['lease_s']:g} s"]
-        for d in found
-    ]
-    names = ("worker", "state", "process", "last heartbeat", "lease")
-    table(names, rows, "no workers; passdown worker starts one", whole=("worker", "state"))
+_print_workers = row_printer(
+    "worker, state, process=pid, last heartbeat=silent, lease",
+    "no workers; passdown worker starts one",
+    whole="worker,state",
+    silent=lambda each: f"{each['silent_s']} s ago",
+    lease=lambda each: f"{each['lease_s']:g} s",
+)
 
 
 def worker_state(worker: Worker) -> str:
@@ -714,7 +701,7 @@ def worker_state(worker: Worker) -> str:
 
 def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
     """All workers that have signed on and not off; nothing is made where none ever was."""
-    from passdown.relay.engine.database import relay_url, run_statement, workers
+    from passdown.relay.engine.engine import change, relay_url, workers
     from passdown.relay.worker import EngineOptions, open_engine
 
     address = relay_url(WorkspaceStreams(workspace).context.place.folder, url, workspace.store_url)
@@ -723,8 +710,7 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
         if not os.path.exists(path):
             return []
     with database_faults(), open_engine(workspace, EngineOptions(url=url)) as engine:
-        with engine.database.begin() as connection:
-            run_statement(connection, "make_workers")
+        change(engine.database, "make_workers")
         return workers(engine.database)
 
 

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.cli.output import counted, line, pairs, print_error, print_json, short_time, table
+from passdown.cli.output import (
+    counted,
+    line,
+    pairs,
+    print_error,
+    print_json,
+    row_printer,
+    short_time,
+)
 from passdown.cli.parsing import command
 from passdown.cli.session import UsageError
-from passdown.core.times import stamp
-from passdown.relay.agent_states import MACHINES, as_mermaid
-from passdown.relay.agents import AgentStates
-from passdown.relay.run import ENDINGS, REVIEW, RUNNING, VERDICTS, WAITING
-from passdown.relay.runs import (
-    Runs,
-    current_legs,
-    leg_name,
-    listed_document,
-    next_commands,
-    readable_runs,
-    run_document,
-    seconds_between,
-    turn_document,
-)
-from passdown.workspace.streams import WorkspaceStreams
+from passdown.errors import error_from_document
+from passdown.relay.agents import MACHINES, AgentStates, as_mermaid
+from passdown.relay.run import ENDINGS, RUNNING, VERDICTS, WAITING
 
 if TYPE_CHECKING:
     from passdown.cli.session import Session
     from passdown.core.types import JsonObject
-    from passdown.relay.agent_states import AgentStatus
-    from passdown.relay.run import LegRun, Run
     from passdown.workspace import Workspace
-
-
-TURN_COLUMNS = (
-    *("#", "leg", "agent", "visit", "outcome", "version", "attempts"),
-    *("seconds", "tokens in context", "bytes out"),
-)
 
 
 def duration_text(seconds: float) -> str:
@@ -47,82 +34,90 @@ def duration_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def print_turns(run: Run) -> None:
-    """Print a table of all turns with what was measured."""
-    rows = [
-        [
-            turn.number,
-            turn.leg if turn.kind != REVIEW else leg_name(turn),
-            turn.agent,
-            turn.visit,
-            turn.verdict or turn.outcome or "open",
-            turn.version or "",
-            turn.measured.get("attempts", ""),
-            _seconds_text(turn.measured.get("seconds")),
-            _number_text(turn.measured.get("context_tokens")),
-            _number_text(turn.measured.get("bytes_out")),
-        ]
-        for turn in run.legs.values()
-    ]
-    table(TURN_COLUMNS, rows, "no turn was begun", whole=("#", "leg", "agent", "outcome"))
+def _measure(turn: JsonObject, name: str, form: str = ",") -> str:
+    return format(turn["measured"][name], form) if name in turn["measured"] else ""
 
 
-def _seconds_text(value: object) -> str:
-    return f"{value:.1f}" if isinstance(value, int | float) else ""
+print_turns = row_printer(
+    "#=number, leg, agent, visit, outcome=result, version=at, attempts, seconds, "
+    "tokens in context=tokens, bytes out=out",
+    "no turn was begun",
+    whole="#,leg,agent,outcome",
+    leg=lambda turn: turn["name"] if turn["kind"] == "budget_review" else turn["leg"],
+    result=lambda turn: turn["verdict"] or turn["outcome"] or "open",
+    at=lambda turn: turn["version"] or "",
+    attempts=lambda turn: _measure(turn, "attempts"),
+    seconds=lambda turn: _measure(turn, "seconds", ".1f"),
+    tokens=lambda turn: _measure(turn, "context_tokens"),
+    out=lambda turn: _measure(turn, "bytes_out"),
+)
+"""Prints a table of turns with what was measured."""
+
+_print_runs = row_printer(
+    "run, relay, task, status, leg, started (UTC)=started_at, lasted, turns=legs, why",
+    "no runs; passdown run FILE --task TASK starts one",
+    whole="run,status,lasted",
+    short="why",
+    lasted=lambda run: duration_text(run["seconds"]),
+)
+_print_agents = row_printer(
+    "agent, run, state, task, since (UTC)=since, machine",
+    "no agent activity yet",
+    whole="agent,state",
+)
+_print_moves = row_printer(
+    "at (UTC)=at, what=kind, states, task, run, why",
+    "nothing happened to this agent yet",
+    whole="what",
+    short="why",
+    states=lambda entry: " > ".join((entry["from"], *entry["path"])) if "path" in entry else "",
+)
 
 
-def _number_text(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else ""
-
-
-def print_run_status(run: Run, now: str) -> None:
+def print_run_status(run: JsonObject) -> None:
     """Print how a run ended or where it waits, and how to continue it."""
-    lasted = duration_text(seconds_between(run.started_at, run.ended_at or now))
-    turns = counted(len(run.legs), "turn")
-    why = f": {run.why.splitlines()[0]}" if run.why else ""
-    line(f"{run.run} {run.status} after {lasted}, {turns}{why}")
-    for text in next_commands(run):
+    turns = counted(len(run["turns"]), "turn")
+    why = f": {run['why'].splitlines()[0]}" if run["why"] else ""
+    line(f"{run['run']} {run['status']} after {duration_text(run['seconds'])}, {turns}{why}")
+    for text in run["next"]:
         line(text, 2)
 
 
-def print_run(run: Run, now: str) -> None:
+def _print_run(run: JsonObject) -> None:
     """Print a run in full: every field, every turn, the evidence of each failure."""
+    about = run["file"].get("description", "")
     pairs(
         [
-            ("run", run.run),
-            ("relay", f"{run.relay.name}: {run.relay.description}".rstrip(": ")),
-            ("task", run.task),
-            ("status", run.status),
-            ("why", run.why),
-            ("at", current_legs(run)),
-            ("lane", run.lane),
-            ("started", f"{run.started_at} by {run.by}"),
-            ("ended", run.ended_at),
-            ("lasted", duration_text(seconds_between(run.started_at, run.ended_at or now))),
-            ("asked", [f"{ask.agent} in {ask.leg}: {ask.why}" for ask in run.asked]),
+            ("run", run["run"]),
+            ("relay", f"{run['relay']}: {about}".rstrip(": ")),
+            *((name, run[name]) for name in ("task", "status", "why")),
+            ("at", run["leg"]),
+            ("lane", run["lane"]),
+            ("started", f"{run['started_at']} by {run['by']}"),
+            ("ended", run["ended_at"]),
+            ("lasted", duration_text(run["seconds"])),
             (
-                "loops",
-                [f"{a} {run.loops_of(a)} of {run.loops_allowed(a)}" for a in run.relay.agents],
+                "asked",
+                [f"{each['agent']} in {each['leg']}: {each['why']}" for each in run["asked"]],
             ),
-            ("next", "\n".join(next_commands(run))),
+            ("loops", [f"{name} {used} of {most}" for name, (used, most) in run["loops"].items()]),
+            ("next", "\n".join(run["next"])),
         ]
     )
     line()
-    print_turns(run)
-    for turn in run.legs.values():
+    print_turns(run["turns"])
+    for turn in run["turns"]:
         line()
-        _print_turn(run, turn)
+        _print_turn(turn)
 
 
-def _print_turn(run: Run, turn: LegRun) -> None:
-    line(f"turn {turn.number}: {leg_name(turn)}, {turn.agent}")
-    document = turn_document(run, turn)
-    hidden = ("number", "leg", "agent", "visit", "evidence", "measured")
-    shown = [(name, value) for name, value in document.items() if name not in hidden and value]
-    times = ("started_at", "begun_at", "ended_at")
-    pairs([(n, short_time(v) if n in times else v) for n, v in shown], 2)
-    pairs([(name, value) for name, value in turn.measured.items() if value != ""], 4)
-    for attempt in turn.evidence:
+def _print_turn(turn: JsonObject) -> None:
+    line(f"turn {turn['number']}: {turn['name']}, {turn['agent']}")
+    hidden = ("number", "name", "leg", "agent", "visit", "evidence", "measured")
+    shown = [(name, value) for name, value in turn.items() if name not in hidden and value]
+    pairs([(n, short_time(v) if n.endswith("_at") else v) for n, v in shown], 2)
+    pairs([(name, value) for name, value in turn["measured"].items() if value != ""], 4)
+    for attempt in turn["evidence"]:
         _print_attempt(attempt)
 
 
@@ -182,71 +177,39 @@ def runs(
         raise UsageError(problem)
     with session.open() as workspace:
         if not name:
-            return _list_runs(session, workspace, status)
+            return _list_runs(session, workspace, status or "")
         if answer:
-            workspace.relay.answer(name, answer, by=session.author(by), guidance=guidance)
+            run = workspace.relay.answer(name, answer, by=session.author(by), guidance=guidance)
         elif stop:
-            workspace.relay.stop(name, by=session.author(by), why=why)
-        run = Runs(workspace).get(name)
-        said = f"answered: {answer}" if answer else f"{run.run} is {run.status}" if stop else ""
-        now = _now_stamp(workspace)
-        if session.as_json:
-            print_json(run_document(run, now))
-        elif said:
-            _print_changed_run(workspace, run, said)
+            run = workspace.relay.stop(name, by=session.author(by), why=why)
         else:
-            print_run(run, now)
+            session.show(workspace.relay.run(name), _print_run)
+            return 0
+        said = f"answered: {answer}" if answer else f"{name} is {run['status']}"
+        session.show(run, lambda run: _print_changed_run(workspace, run, said))
     return 0
 
 
-def _list_runs(session: Session, workspace: Workspace, status: str | None) -> int:
+def _list_runs(session: Session, workspace: Workspace, status: str) -> int:
     """List runs; one that is damaged hides no other."""
-    found, damages = readable_runs(Runs(workspace))
-    if status:
-        found = [run for run in found if run.status == status]
-    now = _now_stamp(workspace)
+    found, damaged = workspace.relay.runs(status)
     if session.as_json:
-        listed = [listed_document(run, now) for run in found]
-        print_json([*listed, *(damage.to_dict() for damage in damages)])
+        print_json([*found, *damaged])
     else:
-        _print_runs(found, now)
-        for damage in damages:
-            print_error(damage, as_json=False)
-    return 1 if damages else 0
+        _print_runs(found)
+        for document in damaged:
+            print_error(error_from_document(document), as_json=False)
+    return 1 if damaged else 0
 
 
-def _print_runs(found: list[Run], now: str) -> None:
-    rows = [
-        [
-            run.run,
-            run.relay.name,
-            run.task,
-            run.status,
-            current_legs(run),
-            short_time(run.started_at),
-            duration_text(seconds_between(run.started_at, run.ended_at or now)),
-            len(run.legs),
-            run.why,
-        ]
-        for run in found
-    ]
-    names = ("run", "relay", "task", "status", "leg", "started (UTC)", "lasted", "turns", "why")
-    empty = "no runs; passdown run FILE --task TASK starts one"
-    table(names, rows, empty, whole=("run", "status", "lasted"), short=("why",))
-
-
-def _print_changed_run(workspace: Workspace, run: Run, said: str) -> None:
+def _print_changed_run(workspace: Workspace, run: JsonObject, said: str) -> None:
     from passdown.cli.relays import resume_hint
 
     line(said)
-    if run.status == RUNNING:
-        line(resume_hint(workspace, run))
-    for text in next_commands(run):
+    if run["status"] == RUNNING:
+        line(resume_hint(workspace, run["run"], run["lane"]))
+    for text in run["next"]:
         line(text, 2)
-
-
-def _now_stamp(workspace: Workspace) -> str:
-    return stamp(WorkspaceStreams(workspace).now())
 
 
 @command(
@@ -272,47 +235,8 @@ def agents(
         print(as_mermaid(MACHINES[mermaid]), end="")
         return
     with session.open() as workspace:
-        states = AgentStates(workspace)
         if name:
-            session.show(states.log(name), _print_moves)
+            session.show(AgentStates(workspace).log(name), _print_moves)
             return
-        found = [_agent_document(each) for each in states.agents() if each.lease or not busy]
+        found = [each for each in workspace.relay.agents() if each["leased"] or not busy]
     session.show(found, _print_agents)
-
-
-def _print_agents(found: list[JsonObject]) -> None:
-    fields = ("agent", "run", "state", "task", "since", "machine")
-    rows = [[short_time(d[f]) if f == "since" else d[f] for f in fields] for d in found]
-    names = ("agent", "run", "state", "task", "since (UTC)", "machine")
-    table(names, rows, "no agent activity yet", whole=("agent", "state"))
-
-
-def _print_moves(found: list[JsonObject]) -> None:
-    rows = [
-        [
-            short_time(entry["at"]),
-            entry["kind"],
-            " > ".join((entry["from"], *entry["path"])) if "path" in entry else "",
-            entry["task"],
-            entry["run"],
-            entry.get("why"),
-        ]
-        for entry in found
-    ]
-    names = ("at (UTC)", "what", "states", "task", "run", "why")
-    table(names, rows, "nothing happened to this agent yet", whole=("what",), short=("why",))
-
-
-def _agent_document(status: AgentStatus) -> JsonObject:
-    """The status as JSON; `seat` is the agent, or the agent within a run."""
-    agent, mark, number = status.agent.rpartition(".R-")
-    is_seat = bool(mark) and number.isdigit()
-    return {
-        "agent": agent if is_seat else status.agent,
-        "run": status.lease.run if status.lease else f"R-{number}" if is_seat else "",
-        "state": status.state,
-        "task": status.task,
-        "since": status.since,
-        "machine": status.machine,
-        "seat": status.agent,
-    }

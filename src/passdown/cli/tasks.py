@@ -136,7 +136,7 @@ def _print_continuation(workspace: Workspace, receipt: Receipt, given: JsonObjec
             continue
         waits = any(t.gate == gate and t.number not in run.followed for t in run.legs.values())
         if run.task == task.task and waits and not run.ended_at:
-            line(resume_hint(workspace, run))
+            line(resume_hint(workspace, run.run, run.lane))
 
 
 for _verb, _line, _example in (

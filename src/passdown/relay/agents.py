@@ -1,5 +1,9 @@
 """States and leases of agents, kept in their streams; and of agent instances in runs.
 
+A machine is a table: from each state to those that may follow. Three states are detours: an agent
+leaves them to where it came from, so its position is a state and the way back. In every machine
+ERROR may follow any other state, and SUSPEND any that isn't an end.
+
 Every record holds the status that it leads to, so a move reads one record. Of two processes that
 move an agent at once, the second is checked against what the first wrote.
 """
@@ -18,35 +22,13 @@ from passdown.core.names import MAX_AGENT, agent_problems, id_problems
 from passdown.core.redaction import redact
 from passdown.core.text import text_problems, visible
 from passdown.core.times import stamp
-from passdown.errors import Conflict, GateRefused, KeyReused, PassdownError, Problem
-from passdown.relay.agent_states import (
-    BUDGET_REVIEW,
-    CODER,
-    CODING,
-    DONE,
-    ERROR,
-    MACHINES,
-    MAX_STEPS,
-    PLANNING,
-    QUESTION,
-    SETUP,
-    START,
-    SUSPEND,
-    AgentStatus,
-    Lease,
-    StatePosition,
-    after_review,
-    check_path,
-    shortest_path,
-    status_document,
-    status_of,
-)
-from passdown.relay.run import LEG, REVIEW, USED_UP
+from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, PassdownError, Problem
+from passdown.relay.run import LEG, REVIEW, USED_UP, VERDICTS
 from passdown.relay.runs import EXPRESS
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from logging import Logger
 
     from passdown.core.record import Record
@@ -54,6 +36,251 @@ if TYPE_CHECKING:
     from passdown.relay.run import LegRun, Run
     from passdown.workspace import Workspace
 
+START = "WAITING"
+SETUP, PLANNING, CODING = "SETUP", "PLANNING", "CODING"
+QUESTION, BUDGET_REVIEW, SUSPEND = "QUESTION", "BUDGET_REVIEW", "SUSPEND"
+DONE, ERROR = "DONE", "ERROR"
+ENDS = (DONE, ERROR)
+CODER = "coder"
+DETOURS = frozenset({QUESTION, BUDGET_REVIEW, SUSPEND})
+MAX_STEPS = 50
+
+_CODER = {
+    START: (SETUP,),
+    SETUP: (PLANNING, CODING),
+    PLANNING: ("PLAN_REVIEW", CODING, QUESTION, BUDGET_REVIEW, DONE),
+    "PLAN_REVIEW": (CODING, PLANNING),
+    CODING: ("TESTING", "CODE_REVIEW", QUESTION, BUDGET_REVIEW, DONE),
+    "TESTING": (CODING, "CODE_REVIEW", BUDGET_REVIEW, DONE),
+    "CODE_REVIEW": (CODING, PLANNING, DONE),
+    BUDGET_REVIEW: (PLANNING,),
+    QUESTION: (),
+    DONE: (START,),
+    ERROR: (START,),
+}
+
+_ARCHITECT = {
+    START: (SETUP, "REQUEST"),
+    SETUP: ("DISPATCHING",),
+    "REQUEST": (START, "MONITORING", "ESCALATED"),
+    "DISPATCHING": ("MONITORING",),
+    "MONITORING": ("REQUEST", "DISPATCHING", DONE),
+    "ESCALATED": ("REQUEST", "MONITORING"),
+    DONE: (START,),
+    ERROR: (START,),
+}
+
+
+class Machine(NamedTuple):
+    """The states of a kind of agent: from each, those that may follow.
+
+    `express` are steps for express work only. The way back from a detour isn't in the table:
+    `legal_steps` adds it.
+    """
+
+    name: str
+    steps: Mapping[str, tuple[str, ...]]
+    express: frozenset[tuple[str, str]] = frozenset()
+
+
+class StatePosition(NamedTuple):
+    """A state and, in a detour, the states to return to, last first."""
+
+    state: str = START
+    came_from: tuple[str, ...] = ()
+
+
+class PathCheck(NamedTuple):
+    """The position at the end of a path, or the last legal one with the problems."""
+
+    position: StatePosition
+    problems: tuple[Problem, ...]
+
+
+class Lease(NamedTuple):
+    """The assignment of an agent to a task. `number` is the position of its record, so a later
+    lease of the same agent has a higher one. `turn` is the one turn of a run that it is for, if
+    that overlaps another; 0 for all.
+    """
+
+    agent: str
+    task: str
+    number: int
+    run: str = ""
+    turn: int = 0
+
+
+class AgentStatus(NamedTuple):
+    """The status of an agent. `since` is when it entered its state ("": it never moved), `version`
+    the position of its last record.
+    """
+
+    agent: str
+    machine: str = CODER
+    position: StatePosition = StatePosition()
+    lease: Lease | None = None
+    since: str = ""
+    version: int = 0
+
+    @property
+    def state(self) -> str:
+        """The agent's state."""
+        return self.position.state
+
+    @property
+    def task(self) -> str:
+        """The task that it is assigned to; "" for none."""
+        return self.lease.task if self.lease else ""
+
+    def document(self) -> JsonObject:
+        """The status as plain JSON, without agent and version: the record has them."""
+        lease = self.lease
+        return {
+            "machine": self.machine,
+            "state": self.state,
+            "came_from": list(self.position.came_from),
+            "since": self.since,
+            "lease": lease and {"task": lease.task, "run": lease.run, "number": lease.number},
+        }
+
+
+def status_of(agent: str, record: Record | None) -> AgentStatus:
+    """The status of an agent at its last record; as it begins without one."""
+    if record is None:
+        return AgentStatus(agent)
+    document: JsonObject = record.document()["stands"]
+    lease = document["lease"]
+    return AgentStatus(
+        agent=agent,
+        machine=document["machine"],
+        position=StatePosition(document["state"], tuple(document["came_from"])),
+        lease=Lease(agent, **lease) if lease else None,
+        since=document["since"],
+        version=record.position,
+    )
+
+
+def _machine(name: str, table: Mapping[str, tuple[str, ...]], *express: tuple[str, str]) -> Machine:
+    """A machine with the steps that all have."""
+    common = dict.fromkeys(table, (ERROR, SUSPEND)) | {DONE: (ERROR,), ERROR: ()}
+    steps = {state: (*after, *common[state]) for state, after in table.items()}
+    return Machine(name, {**steps, SUSPEND: (ERROR,)}, frozenset(express))
+
+
+MACHINES: Mapping[str, Machine] = {
+    CODER: _machine(CODER, _CODER, (SETUP, CODING)),
+    "architect": _machine("architect", _ARCHITECT),
+}
+
+
+def legal_steps(
+    machine: Machine, position: StatePosition, *, is_express: bool = False
+) -> tuple[str, ...]:
+    """The states that may follow: the way back from a detour first, then those of the table."""
+    state = position.state
+    steps = machine.steps.get(state, ())
+    allowed = (to for to in steps if is_express or (state, to) not in machine.express)
+    return tuple(dict.fromkeys((*position.came_from[-1:], *allowed)))
+
+
+def check_path(
+    machine: Machine, position: StatePosition, path: Sequence[str], *, is_express: bool = False
+) -> PathCheck:
+    """Follow a path from a position. The problems name every unknown state and the first illegal
+    step, with the legal ones.
+    """
+    unknown = tuple(_unknown(machine, index, to) for index, to in enumerate(path))
+    problems = [problem for problem in unknown if problem]
+    for index, to in enumerate(path):
+        legal = legal_steps(machine, position, is_express=is_express)
+        if to not in legal:
+            if unknown[index] is None:
+                is_only_express = (position.state, to) in machine.express
+                message = f"{to} can't follow {position.state}"
+                message += " except for express work" if is_only_express else ""
+                expected = f"one of {', '.join(legal)}"
+                problems.append(Problem(f"path[{index}]", "illegal_step", message, expected))
+            break
+        position = _moved(position, to)
+    return PathCheck(position, tuple(problems))
+
+
+def shortest_path(machine: str, position: StatePosition, goal: str) -> tuple[str, ...]:
+    """The shortest legal path to a state; empty if the agent is there.
+
+    It leads through an end only if it starts at one. If there is no path, the goal itself: that is
+    refused, and the refusal is recorded.
+    """
+    table = MACHINES[machine]
+    waiting: list[tuple[StatePosition, tuple[str, ...]]] = [(position, ())]
+    seen: set[StatePosition] = set()
+    while waiting:
+        place, path = waiting.pop(0)
+        if place.state == goal:
+            return path
+        if place in seen or (path and place.state in ENDS and position.state not in ENDS):
+            continue
+        seen.add(place)
+        for step in legal_steps(table, place, is_express=False):
+            if step == goal or step not in DETOURS or step in place.came_from[-1:]:
+                walked = check_path(table, place, (step,), is_express=False)
+                waiting.append((walked.position, (*path, step)))
+    return (goal,)
+
+
+def _moved(position: StatePosition, to: str) -> StatePosition:
+    """The position after a legal step. Other steps than a detour and its way back clear that."""
+    if position.came_from and to == position.came_from[-1]:
+        return StatePosition(to, position.came_from[:-1])
+    if to in DETOURS:
+        return StatePosition(to, (*position.came_from, position.state))
+    return StatePosition(to)
+
+
+def _unknown(machine: Machine, index: int, to: str) -> Problem | None:
+    if to in machine.steps:
+        return None
+    expected = f"one of {', '.join(machine.steps)}"
+    message = f"{to[:64]!r} isn't a state of {machine.name}"
+    return Problem(f"path[{index}]", "unknown_state", message, expected)
+
+
+def after_review(verdict: str, came_from: str) -> str:
+    """The state after a budget review: the previous one (`continue`), planning (`pivot`), a pause
+    for a person (`escalate`), an error (`abandon`). Raises InvalidInput.
+    """
+    coder = MACHINES[CODER]
+    reviewed = [state for state, after in coder.steps.items() if BUDGET_REVIEW in after]
+    problems: list[Problem] = []
+    if verdict not in VERDICTS:
+        expected = f"one of {', '.join(VERDICTS)}"
+        problems.append(Problem("verdict", "invalid_choice", repr(verdict)[:80], expected))
+    if came_from not in reviewed:
+        expected = f"one of {', '.join(reviewed)}"
+        problems.append(Problem("came_from", "invalid_choice", repr(came_from)[:80], expected))
+    if problems:
+        raise InvalidInput("invalid review", problems)
+    targets = (came_from, PLANNING, SUSPEND, ERROR)
+    return targets[VERDICTS.index(verdict)]
+
+
+def as_mermaid(machine: Machine) -> str:
+    """The machine as a Mermaid state diagram; a note stands for the steps to ERROR and SUSPEND."""
+    lines = ["stateDiagram-v2", f"    [*] --> {START}"]
+    for state, after in machine.steps.items():
+        for to in after:
+            if to not in (ERROR, SUSPEND):
+                label = ": express" if (state, to) in machine.express else ""
+                lines.append(f"    {state} --> {to}{label}")
+                # Draw each detour with its way back.
+                lines += [f"    {to} --> {state}: back"] if to in DETOURS else []
+    # A colon or a semicolon would end the note.
+    note = "every other state may go to ERROR, all but DONE and ERROR also to SUSPEND and back"
+    lines += [f"    {SUSPEND}", f"    note right of {SUSPEND}: {note}"]
+    return "\n".join(lines) + "\n"
+
+
+if TYPE_CHECKING:
     PathFrom = Callable[[AgentStatus], tuple[str, ...]]
 
 REFUSED = "refused; nothing was changed"
@@ -69,17 +296,6 @@ REQUEST_STATES = {
     "budget": BUDGET_REVIEW,
 }
 """The state of an agent that waits for an answer in the middle of its turn, by the request."""
-
-
-class _MoveRequest(NamedTuple):
-    """A move to make. `asked` is what a repeat of the key must ask for again."""
-
-    path_from: PathFrom
-    why: str
-    asked: JsonObject
-    key: str
-    machine: str = ""
-    is_express: bool = False
 
 
 class AgentStates:
@@ -102,12 +318,12 @@ class AgentStates:
     def status(self, agent: str) -> AgentStatus:
         """The state of an agent with its lease and the way back from a detour."""
         raise_problems(REFUSED, agent_problems(agent, "agent"))
-        return _read_status(agent, self._streams.last(AGENT_STREAM + agent))
+        return status_of(agent, self._streams.last(AGENT_STREAM + agent))
 
     def agents(self) -> list[AgentStatus]:
         """Every agent that ever moved or had a lease, by name."""
         return [
-            _read_status(head.stream.removeprefix(AGENT_STREAM), self._streams.last(head.stream))
+            status_of(head.stream.removeprefix(AGENT_STREAM), self._streams.last(head.stream))
             for head in self._streams.streams(AGENT_STREAM)
         ]
 
@@ -137,12 +353,7 @@ class AgentStates:
         """
         _check_path_argument(path, machine, agent, why, key)
         asked = {"path": list(path), "express": is_express}
-
-        def path_from(_: AgentStatus) -> tuple[str, ...]:
-            return path
-
-        request = _MoveRequest(path_from, redact(why)[0], asked, key, machine, is_express)
-        return self._move(agent, request)
+        return self._move(agent, lambda _: path, asked, why=why, key=key, machine=machine)
 
     def reach(self, agent: str, goal: str, *, why: str = "", key: str = "") -> AgentStatus:
         """Move an agent to a state along the shortest legal path.
@@ -155,7 +366,7 @@ class AgentStates:
         def path_from(before: AgentStatus) -> tuple[str, ...]:
             return shortest_path(before.machine, before.position, goal)
 
-        return self._move(agent, _MoveRequest(path_from, redact(why)[0], {"goal": goal}, key))
+        return self._move(agent, path_from, {"goal": goal}, why=why, key=key)
 
     def settle_review(
         self, agent: str, verdict: str, guidance: str = "", *, key: str = ""
@@ -169,8 +380,7 @@ class AgentStates:
         def path_from(before: AgentStatus) -> tuple[str, ...]:
             return _path_out_of_review(before, verdict)
 
-        request = _MoveRequest(path_from, redact(guidance)[0], {"verdict": verdict}, key)
-        return self._move(agent, request)
+        return self._move(agent, path_from, {"verdict": verdict}, why=guidance, key=key)
 
     def lease(self, agent: str, task: str, run: str = "") -> Lease:
         """Assign an agent to a task, in a run; the same again gives the same lease.
@@ -211,31 +421,53 @@ class AgentStates:
                 _log().info("%s: off %s (%s)", agent, held.task, visible(body["why"]))
                 return held
 
-    def _move(self, agent: str, request: _MoveRequest) -> AgentStatus:
-        stream = AGENT_STREAM + agent
+    def _move(
+        self,
+        agent: str,
+        path_from: PathFrom,
+        asked: JsonObject,
+        *,
+        why: str,
+        key: str,
+        machine: str = "",
+    ) -> AgentStatus:
+        """Move along the path from where the agent is; `asked` is what a repeat of the key must ask
+        for again.
+        """
+        why = redact(why)[0]
         while True:
             before = self.status(agent)
-            if request.key and (known := self._streams.keyed(stream, request.key)):
-                return self._replay(known, request)
-            path = request.path_from(before)
+            if key and (known := self._streams.keyed(AGENT_STREAM + agent, key)):
+                return self._replay(known, key, asked)
+            path = path_from(before)
             if not path:
                 return before
-            after, problems = _after_move(before, path, request)
-            body = _move_body(before, after.machine, path, request)
-            if problems:
+            is_express = bool(asked.get("express"))
+            after, problems = _after_move(before, path, machine, is_express=is_express)
+            body: JsonObject = {
+                "machine": after.machine,
+                "from": before.state,
+                "path": list(path),
+                "task": before.task,
+                "run": before.lease.run if before.lease else "",
+                "express": is_express,
+                "why": why,
+                **asked,
+            }
+            if not problems:
+                now = stamp(self._streams.now())
+                record = self._add("moved", body, after._replace(since=now), key)
+            else:
                 why = "; ".join(problem.line() for problem in problems)
                 body |= {"to": path[_illegal_step(problems)], "why": why}
                 record = self._add("refused", body, before)
-            else:
-                now = stamp(self._streams.now())
-                record = self._add("moved", body, after._replace(since=now), request.key)
             if record:
                 break
         if problems:
-            _log().warning("%s: refused: %s", agent, visible(body["why"]))
+            _log().warning("%s: refused: %s", agent, visible(why))
             raise GateRefused(REFUSED, problems, next_step="Take one of the legal steps.")
         self._notify(record)
-        return _read_status(agent, record)
+        return status_of(agent, record)
 
     def _add(
         self, kind: str, body: JsonObject, status: AgentStatus, key: str = ""
@@ -243,7 +475,7 @@ class AgentStates:
         """Write a record right after the one that its status was made from; None if another came
         between, perhaps with the same key.
         """
-        body = {**body, "stands": status_document(status)}
+        body = {**body, "stands": status.document()}
         stream = AGENT_STREAM + status.agent
         entry = StreamEntry(stream, kind, status.agent, body, key, status.version)
         try:
@@ -252,19 +484,19 @@ class AgentStates:
             # The caller looks the key up again and compares what was asked for.
             return None
 
-    def _replay(self, known: Record, request: _MoveRequest) -> AgentStatus:
+    def _replay(self, known: Record, key: str, asked: JsonObject) -> AgentStatus:
         """The result of a key that was used before. The callback is repeated as long as nothing
         else happened: a crash may have prevented it.
         """
         body = known.document()
-        if any(body.get(name) != value for name, value in request.asked.items()):
+        if any(body.get(name) != value for name, value in asked.items()):
             raise KeyReused(
-                f"the key {request.key[:80]!r} was used for another move of {known.author}",
+                f"the key {key[:80]!r} was used for another move of {known.author}",
                 next_step="Use a new key for another move.",
             )
         if self._streams.position(known.stream) == known.position:
             self._notify(known)
-        return _read_status(known.author, known)
+        return status_of(known.author, known)
 
     def _notify(self, record: Record) -> None:
         body = record.document()
@@ -276,32 +508,15 @@ class AgentStates:
 
 
 def _after_move(
-    before: AgentStatus, path: tuple[str, ...], request: _MoveRequest
+    before: AgentStatus, path: tuple[str, ...], machine: str, *, is_express: bool
 ) -> tuple[AgentStatus, tuple[Problem, ...]]:
     """The status after a move, and what is wrong with the move."""
-    name = request.machine or before.machine
-    checked = check_path(MACHINES[name], before.position, path, is_express=request.is_express)
-    problems = checked.problems
+    name = machine or before.machine
+    position, problems = check_path(MACHINES[name], before.position, path, is_express=is_express)
     if name != before.machine and before.position != StatePosition():
         message = f"{before.agent} is in {before.state} of {before.machine}"
         problems = (Problem("machine", "other_machine", message, f"{START}, to change to {name}"),)
-    return before._replace(machine=name, position=checked.position), problems
-
-
-def _move_body(
-    before: AgentStatus, machine: str, path: tuple[str, ...], request: _MoveRequest
-) -> JsonObject:
-    lease = before.lease
-    return {
-        "machine": machine,
-        "from": before.state,
-        "path": list(path),
-        "task": lease.task if lease else "",
-        "run": lease.run if lease else "",
-        "express": request.is_express,
-        "why": request.why,
-        **request.asked,
-    }
+    return before._replace(machine=name, position=position), problems
 
 
 def _illegal_step(problems: tuple[Problem, ...]) -> int:
@@ -319,12 +534,6 @@ def _path_out_of_review(before: AgentStatus, verdict: str) -> tuple[str, ...]:
     if is_paused:
         return (BUDGET_REVIEW, after_review(verdict, came_from[-2]))
     return (after_review(verdict, came_from[-1]),)
-
-
-def _read_status(agent: str, record: Record | None) -> AgentStatus:
-    if record is None:
-        return AgentStatus(agent)
-    return status_of(agent, record.document()["stands"], record.position)
 
 
 def _check_path_argument(

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from passdown.core.record import Record
     from passdown.core.tokens import Count, Counter
+    from passdown.relay.agents import Lease
     from passdown.relay.messages import ToolCall
     from passdown.workspace import Workspace
 
@@ -69,29 +70,10 @@ class TranscriptEntry(NamedTuple):
     message: Message
 
 
-class Assignment(Protocol):
-    """What an agent is assigned to: a task, in a run. A later assignment has a higher number."""
-
-    @property
-    def task(self) -> str:
-        """The task."""
-        ...
-
-    @property
-    def number(self) -> int:
-        """The number of the lease."""
-        ...
-
-    @property
-    def run(self) -> str:
-        """The run; "" for none."""
-        ...
-
-
 class Leases(Protocol):
     """Says which task an agent is assigned to."""
 
-    def current_lease(self, agent: str, /) -> Assignment | None:
+    def current_lease(self, agent: str, /) -> Lease | None:
         """The lease of an agent, or None."""
         ...
 
@@ -195,7 +177,7 @@ class Conversation:
                 continue
             asked = ""
 
-    def _due(self, context: ConversationContext, lease: Assignment | None) -> str:
+    def _due(self, context: ConversationContext, lease: Lease | None) -> str:
         """Why a chapter has to begin in any case; "" if none has to."""
         if not context.start:
             return "lease" if lease else "first"
@@ -205,16 +187,14 @@ class Conversation:
         return "age" if age.total_seconds() > self._owner.max_age_s else ""
 
     def _wanted(
-        self, context: ConversationContext, lease: Assignment | None, asked: str, key: str
+        self, context: ConversationContext, lease: Lease | None, asked: str, key: str
     ) -> str:
         """The requested reset, unless the context is empty already."""
         if asked == "setup" and lease is None:
             return ""
         return "" if context.start and context.is_fresh and not key else asked
 
-    def _begin(
-        self, context: ConversationContext, lease: Assignment | None, why: str, key: str
-    ) -> None:
+    def _begin(self, context: ConversationContext, lease: Lease | None, why: str, key: str) -> None:
         """Begin a chapter: the only place where a context is emptied.
 
         Raises Conflict if something was added meanwhile. Earlier messages stay recorded.
@@ -285,10 +265,10 @@ class Conversation:
             raise InvalidInput("the message is refused; nothing was recorded", [problem])
         return message if expected == EVERYONE else message._replace(by=expected)
 
-    def _lease(self) -> Assignment | None:
+    def _lease(self) -> Lease | None:
         return None if self.peer == EVERYONE else self._owner.lease_of(self.peer)
 
-    def _stream(self, lease: Assignment | None) -> str:
+    def _stream(self, lease: Lease | None) -> str:
         return conversation_stream(self.agent, self.peer, lease.task if lease else "")
 
     def _read(self, stream: str, lease: dict[str, Any] | None) -> ConversationContext:
@@ -319,13 +299,12 @@ class Conversation:
         return context_tokens(context.messages(), self._owner.tokens)
 
 
-def _lease_document(lease: Assignment | None) -> dict[str, Any] | None:
+def _lease_document(lease: Lease | None) -> dict[str, Any] | None:
     """What a reset records of a lease: it says whose chapter it begins."""
     if lease is None:
         return None
-    turn = getattr(lease, "turn", 0)
     found = {"task": lease.task, "number": lease.number, "run": lease.run}
-    return {**found, "turn": turn} if turn else found
+    return {**found, "turn": lease.turn} if lease.turn else found
 
 
 def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, TranscriptEntry]]:
@@ -439,7 +418,7 @@ class Conversations:
                 self._open[name] = Conversation(self, name)
             return self._open[name]
 
-    def system_message(self, peer: str, lease: Assignment | None) -> tuple[str, str]:
+    def system_message(self, peer: str, lease: Lease | None) -> tuple[str, str]:
         """The system message for a peer, and the error that made it minimal, if any."""
         name = "everyone who asks" if peer == EVERYONE else peer.replace("_and_", " and ")
         about = self._about._replace(peer=name, task=lease.task if lease else "")

@@ -52,7 +52,7 @@ from passdown.relay.git import (
     open_pull_request,
 )
 from passdown.relay.run import AGAIN, ERROR, LEG, RUNNING, LegRun, Run, relay_of
-from passdown.relay.runs import EXPRESS, Runs
+from passdown.relay.runs import EXPRESS, Runs, next_commands
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -123,7 +123,10 @@ class ExpressRecord(NamedTuple):
         attempts = [{name: getattr(turn, name) for name in fields} for turn in self._turns]
         return {
             **self.item.to_dict(),
+            "title": self.item.title,
             "status": self.status,
+            "is_over": self.is_over,
+            "next": [] if self.run.promoted else next_commands(self.run),
             "run": self.run.run,
             "sent_at": self.run.started_at,
             "result": self.result,

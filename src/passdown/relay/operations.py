@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from passdown.core.kinds import AGENT_STREAM, CONVERSATION_STREAM
+from passdown.core.kinds import CONVERSATION_STREAM
 from passdown.core.times import stamp
 from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, NotAllowed, Problem
 from passdown.ledger.channel import any_author
-from passdown.relay.express import express_record, express_records, submit
+from passdown.relay.agents import AgentStates, AgentStatus
 from passdown.relay.run import ENDINGS, RUNNING, WAITING, Run
 from passdown.relay.runs import Runs, follow_up, listed_document, readable_runs, run_document
 from passdown.workspace import Workspace
@@ -145,18 +145,23 @@ def _now(workspace: Workspace) -> str:
 
 
 def agent_statuses(workspace: Workspace) -> list[JsonObject]:
-    """The status of each agent of a relay, and its task."""
-    streams = WorkspaceStreams(workspace)
-    last = [(head.stream, streams.last(head.stream)) for head in streams.streams(AGENT_STREAM)]
-    return [
-        {
-            "agent": stream.removeprefix(AGENT_STREAM),
-            "at": record.at,
-            "stands": record.document()["stands"],
-        }
-        for stream, record in last
-        if record is not None
-    ]
+    """The status of each agent of a relay, and its task; `seat` is its name within a run."""
+    return [_agent_document(status) for status in AgentStates(workspace).agents()]
+
+
+def _agent_document(status: AgentStatus) -> JsonObject:
+    agent, mark, number = status.agent.rpartition(".R-")
+    is_seat = bool(mark) and number.isdigit()
+    return {
+        "agent": agent if is_seat else status.agent,
+        "run": status.lease.run if status.lease else f"R-{number}" if is_seat else "",
+        "state": status.state,
+        "task": status.task,
+        "since": status.since,
+        "machine": status.machine,
+        "seat": status.agent,
+        "leased": status.lease is not None,
+    }
 
 
 def conversations(workspace: Workspace, task: str, agent: str) -> list[JsonObject]:
@@ -187,6 +192,8 @@ def list_express(workspace: Workspace, status: str = "") -> list[JsonObject]:
     Args:
         status: Such as sent, done, promoted.
     """
+    from passdown.relay.express import express_records
+
     return [each.to_dict() for each in express_records(workspace, status=status)]
 
 
@@ -196,6 +203,8 @@ def get_express(workspace: Workspace, item: str) -> JsonObject:
     Args:
         item: Its id.
     """
+    from passdown.relay.express import express_record
+
     return express_record(workspace, item).to_dict()
 
 
@@ -205,5 +214,7 @@ def send_express(workspace: Workspace, item: JsonObject) -> JsonObject:
     Args:
         item: The job, as an express file has it.
     """
+    from passdown.relay.express import submit
+
     sent, why = submit(workspace, item)
     return {**sent.to_dict(), "queued": not why, "not_queued": why}

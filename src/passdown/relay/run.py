@@ -13,7 +13,7 @@ from passdown.core.kinds import RUN_STREAM
 from passdown.core.names import MAX_AGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.core.record import Record
 
@@ -354,14 +354,10 @@ def fold_run(records: Iterable[Record]) -> Run | None:
     """The run of some records; None without records."""
     run: Run | None = None
     for record in records:
-        run = _apply(run, record, record.document())
+        body = record.document()
+        folded = _HANDLERS[record.kind](run, record, body) if run else _started(record, body)
+        run = folded._replace(position=record.position)
     return run
-
-
-def _apply(run: Run | None, record: Record, body: Document) -> Run:
-    if run is None:
-        return _started(record, body)
-    return _HANDLERS[record.kind](run, record, body)._replace(position=record.position)
 
 
 def _started(record: Record, body: Document) -> Run:
@@ -393,20 +389,15 @@ def _legs(run: Run, record: Record, body: Document) -> Run:
         arrived={leg: tuple(numbers) for leg, numbers in body["arrived"].items()},
         taken=taken,
         granted=granted,
-        asked=tuple(_review_request(given) for given in body["asked"]),
+        asked=tuple(
+            ReviewRequest(ask["leg"], ask["agent"], ask["why"], tuple(ask["causes"]))
+            for ask in body["asked"]
+        ),
         status=RUNNING,
         why="",
         ended_at="",
         stopped_by=(),
     )
-
-
-def _review_request(given: Document) -> ReviewRequest:
-    return ReviewRequest(given["leg"], given["agent"], given["why"], tuple(given["causes"]))
-
-
-def _begun(run: Run, record: Record, body: Document) -> Run:
-    return _with_leg(run, body["number"], worker=body["worker"], begun_at=record.at)
 
 
 def _ended_leg(run: Run, record: Record, body: Document) -> Run:
@@ -418,10 +409,6 @@ def _ended_leg(run: Run, record: Record, body: Document) -> Run:
 
 def _with_leg(run: Run, number: int, **fields: Any) -> Run:
     return run._replace(legs={**run.legs, number: run.legs[number]._replace(**fields)})
-
-
-def _waiting(run: Run, record: Record, body: Document) -> Run:
-    return run._replace(status=WAITING, why=body["why"])
 
 
 def _answered(run: Run, record: Record, body: Document) -> Run:
@@ -459,18 +446,16 @@ def _ended(run: Run, record: Record, body: Document) -> Run:
     )
 
 
-def _promoted(run: Run, record: Record, body: dict[str, Any]) -> Run:
-    return run._replace(promoted=body["task"])
-
-
-_HANDLERS = {
+_HANDLERS: Mapping[str, Callable[[Run, Record, Document], Run]] = {
     "legs": _legs,
-    "begun": _begun,
+    "begun": lambda run, record, body: _with_leg(
+        run, body["number"], worker=body["worker"], begun_at=record.at
+    ),
     "leg_ended": _ended_leg,
-    "waiting": _waiting,
+    "waiting": lambda run, _, body: run._replace(status=WAITING, why=body["why"]),
     "answered": _answered,
     "ended": _ended,
-    "promoted": _promoted,
+    "promoted": lambda run, _, body: run._replace(promoted=body["task"]),
 }
 
 PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
@@ -512,7 +497,8 @@ def next_transition(run: Run, gates: Mapping[str, GateState]) -> RunTransition |
             continue
         builder.follow(turn, gate)
         if builder.ending:
-            return _stopped(turn, *builder.ending)
+            # Other turns that ended meanwhile are followed when the run is resumed.
+            return ended_transition(*builder.ending, followed=[turn.number], by=[turn.number])
     return (
         builder.step()
         if builder.goes_on
@@ -607,13 +593,6 @@ def _combined_gate(turn: LegRun, gates: Mapping[str, GateState]) -> GateState:
     return GateState(status, "; ".join(reasons))
 
 
-def _stopped(turn: LegRun, status: str, why: str) -> RunTransition:
-    """Other turns that ended meanwhile are followed when the run is resumed."""
-    numbers = [turn.number]
-    body = {"status": status, "why": why, "followed": numbers, "stopped_by": numbers}
-    return RunTransition("ended", body)
-
-
 def resume_transition(run: Run) -> RunTransition | None:
     """The record that restarts a run that has stopped, or that waits because a turn was blocked.
 
@@ -653,8 +632,17 @@ def _idle_transition(run: Run, builder: _TransitionBuilder, waits: str) -> RunTr
         return None if is_known else RunTransition("waiting", {"why": waits})
     missing = sorted(leg for leg, numbers in builder.arrived.items() if numbers)
     if missing:
-        return builder.ended("failed", f"{', '.join(missing)} never got all legs that it joins")
-    return builder.ended("completed", "")
+        why = f"{', '.join(missing)} never got all legs that it joins"
+        return ended_transition("failed", why, followed=builder.followed)
+    return ended_transition("completed", "", followed=builder.followed)
+
+
+def ended_transition(
+    status: str, why: str, *, followed: Sequence[int] = (), by: Sequence[int] = ()
+) -> RunTransition:
+    """The end of a run; `by` are the turns that ended it."""
+    body = {"status": status, "why": why, "followed": list(followed), "stopped_by": list(by)}
+    return RunTransition("ended", body)
 
 
 class _TransitionBuilder:
@@ -687,10 +675,6 @@ class _TransitionBuilder:
         }
         return RunTransition("legs", body)
 
-    def ended(self, status: str, why: str) -> RunTransition:
-        body = {"status": status, "why": why, "followed": self.followed, "stopped_by": []}
-        return RunTransition("ended", body)
-
     def follow(self, turn: LegRun, gate: GateState) -> None:
         if turn.kind == REVIEW:
             self._follow_review(turn)
@@ -708,7 +692,9 @@ class _TransitionBuilder:
         self.followed.append(turn.number)
         why = _reason(turn, rule, gate, is_used_up=is_used_up)
         for target in rule.otherwise if is_used_up else rule.go:
-            self._go(leg, target, turn, gate.reason or _verdict_guidance(turn), why)
+            # What a review says is for the agent that it sends the task to.
+            guidance = gate.reason or (turn.summary if turn.verdict else "")
+            self._go(leg, target, turn, guidance, why)
 
     def _go(self, leg: Leg, target: str, turn: LegRun, guidance: str, why: str) -> None:
         if target == STOP:
@@ -751,16 +737,13 @@ class _TransitionBuilder:
     def start(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
         """Start a leg, or request a review if its agent has used up its loops."""
         run = self._run
-        now = sum(1 for g in self._legs if g["agent"] == leg.agent and _counts(g))
+        new = [each for each in self._legs if each["kind"] == LEG and not each["kept_from"]]
+        now = sum(each["agent"] == leg.agent for each in new)
         extra = self._granted.count(leg.agent) * run.relay.agents[leg.agent].limits.loops
         if run.loops_of(leg.agent) + now >= run.loops_allowed(leg.agent) + extra:
             self._ask(leg, causes)
             return
-        visit = (
-            run.visits(leg.leg)
-            + 1
-            + sum(1 for g in self._legs if g["leg"] == leg.leg and _counts(g))
-        )
+        visit = run.visits(leg.leg) + 1 + sum(each["leg"] == leg.leg for each in new)
         self._add(leg.leg, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
 
     def retry(self, turn: LegRun) -> None:
@@ -818,15 +801,6 @@ class _TransitionBuilder:
                 "kept_from": kept_from,
             }
         )
-
-
-def _verdict_guidance(turn: LegRun) -> str:
-    """What a review says to the agent that it sends the task to."""
-    return turn.summary if turn.verdict else ""
-
-
-def _counts(given: Document) -> bool:
-    return given["kind"] == LEG and not given["kept_from"]
 
 
 def _reason(turn: LegRun, rule: Rule, gate: GateState, *, is_used_up: bool) -> str:

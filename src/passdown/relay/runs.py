@@ -23,6 +23,7 @@ from passdown.relay.run import (
     WAITING,
     GateState,
     RunTransition,
+    ended_transition,
     fold_run,
     next_transition,
     resume_transition,
@@ -158,13 +159,7 @@ class Runs:
         raise_problems("the run was not stopped", problems)
 
         def transition(found: Run) -> RunTransition | None:
-            body: dict[str, Any] = {
-                "status": "stopped",
-                "why": why,
-                "followed": [],
-                "stopped_by": [],
-            }
-            return None if found.ended_at else RunTransition("ended", body)
+            return None if found.ended_at else ended_transition("stopped", why)
 
         return self._once(run, by, transition)
 
@@ -297,6 +292,7 @@ def turn_document(run: Run, turn: LegRun) -> JsonObject:
     """A turn as a plain JSON object."""
     return {
         **turn._asdict(),
+        "name": leg_name(turn),
         "phase": run.relay.legs[turn.leg].phase,
         "causes": list(turn.causes),
         "evidence": list(turn.evidence),
@@ -320,6 +316,7 @@ def run_document(run: Run, now: str) -> JsonObject:
         "next": next_commands(run),
         "asked": [ask.document() for ask in run.asked],
         "granted": run.granted,
+        "loops": {name: [run.loops_of(name), run.loops_allowed(name)] for name in run.relay.agents},
         "turns": [turn_document(run, turn) for turn in run.legs.values()],
         "file": run.relay.document,
     }

@@ -30,8 +30,7 @@ from passdown.errors import (
     count_problems,
     limited_problems,
 )
-from passdown.relay.agent_states import SETUP
-from passdown.relay.agents import RunAgents, instance_at, instance_name
+from passdown.relay.agents import SETUP, Lease, RunAgents, instance_at, instance_name
 from passdown.relay.conversations import Approval, Conversations, approve, ask, verdict_of
 from passdown.relay.messages import Message
 from passdown.relay.relay_file import agent_runner
@@ -113,24 +112,9 @@ class ExchangeResult(Generic[Value]):
     warnings: tuple[str, ...] = ()
 
     @property
-    def is_failure(self) -> bool:
-        """Whether there was no valid handoff."""
-        return bool(self.failure)
-
-    @property
     def seconds(self) -> float:
         """How long the agent worked in all attempts."""
         return sum(each.reply.seconds for each in self.attempts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the value, as a plain JSON object."""
-        return {
-            "failure": self.failure,
-            "why": self.why,
-            "seconds": round(self.seconds, 3),
-            "warnings": list(self.warnings),
-            "attempts": [each.to_dict() for each in self.attempts],
-        }
 
 
 def ask_until_valid(
@@ -324,9 +308,11 @@ def find_handoff(
     # Only the section: what the agent wrote above it isn't the front matter of a task file.
     fields = {**(defaults or {}), "task": task, "from_agent": agent}
     data = read_handoff(f"## Handoff\n{section}", fields).data
+    fixed = (("task", task, "task"), ("from_agent", agent, "agent"))
     problems = [
-        *_mismatch(data, "task", task, "another task", "wrong_task"),
-        *_mismatch(data, "from_agent", agent, "another agent", "wrong_agent"),
+        Problem(name, f"wrong_{what}", f"{excerpt(str(data[name]))!r} is another {what}", own, own)
+        for name, own, what in fixed
+        if data[name] != own
     ]
     checked = check_handoff(data)
     if checked.handoff is None:
@@ -335,15 +321,6 @@ def find_handoff(
     if problems:
         raise InvalidInput("the handoff is refused", problems)
     return data
-
-
-def _mismatch(
-    data: Mapping[str, Any], name: str, wanted: str, what: str, code: str
-) -> list[Problem]:
-    given = data[name]
-    if given == wanted:
-        return []
-    return [Problem(name, code, f"{excerpt(str(given))!r} is {what}", wanted, wanted)]
 
 
 if TYPE_CHECKING:
@@ -366,29 +343,20 @@ class SentRequest(NamedTuple):
     context_tokens: int
 
 
-class _TurnLease(NamedTuple):
-    """Whose chapter a turn belongs to: a run's, or one turn's that overlaps another."""
-
-    task: str
-    number: int
-    run: str
-    turn: int
-
-
 class _RunLeases:
     """The leases of an agent's conversations in a run; none where one of both has no tasks."""
 
     def __init__(self, states: AgentStates, run: Run, agent: str, turn: int = 0) -> None:
         self._states, self._run, self._agent, self._turn = states, run, agent, turn
 
-    def current_lease(self, peer: str) -> _TurnLease | None:
+    def current_lease(self, peer: str) -> Lease | None:
         """The lease of the agent in the run."""
         agents = self._run.relay.agents
         if any(agents[name].memory == "project" for name in (self._agent, peer) if name in agents):
             return None
         lease = self._states.current_lease(instance_name(self._agent, self._run.run))
         number = lease.number if lease else 0
-        return _TurnLease(self._run.task, number, self._run.run, self._turn)
+        return Lease(peer, self._run.task, number, self._run.run, self._turn)
 
 
 class Turns:
@@ -437,14 +405,19 @@ class Turns:
             if kind == WORK and not isinstance(runner, ScriptedRunner)
             else None,
         )
-        if not self._is_fresh():
-            return None
-        measured = _measured(sent, result)
-        if result.value is None:
-            return _failed(result, measured)
-        ended = self._hand_off(run, turn, result.value, measured)
+        if result.value is None or not self._is_fresh():
+            return self._failed(sent, result)
+        ended = self._hand_off(run, turn, result.value, _measured(sent, result))
         self._note_completion(run, kind, ended.get("verdict", ""))
         return ended
+
+    def _failed(self, sent: SentRequest, result: ExchangeResult[Any]) -> Document | None:
+        """How a turn without a valid reply ended; None if the lease was lost."""
+        if not self._is_fresh():
+            return None
+        evidence = [attempt.to_dict() for attempt in result.attempts[-MAX_EVIDENCE:]]
+        found = {"why": result.why, "measured": _measured(sent, result), "evidence": evidence}
+        return {"outcome": ERROR, **storable_values(found)}
 
     def _note_completion(self, run: Run, kind: str, verdict: str) -> None:
         """Write the knowledge file once a completion is approved: that of a task, or of a
@@ -729,14 +702,11 @@ class Turns:
         sent = self._send(conversations, reviewed, text, _key(run, turn))
         returned = _verdict_rejection(VERDICTS)
         result = self._exchange(run, turn, sent, read_verdict, returned=returned)
-        if not self._is_fresh():
-            return None
-        measured = _measured(sent, result)
-        if result.value is None:
-            return _failed(result, measured)
+        if result.value is None or not self._is_fresh():
+            return self._failed(sent, result)
         verdict, guidance = result.value
         found = {"outcome": "completed", "verdict": verdict, "summary": guidance}
-        return {**found, "measured": measured}
+        return {**found, "measured": _measured(sent, result)}
 
 
 def _verdicts(kind: str) -> tuple[str, ...]:
@@ -815,9 +785,3 @@ def _measured(sent: SentRequest, result: ExchangeResult[Any]) -> Document:
         "messages": len(sent.messages),
         "warnings": list(result.warnings),
     }
-
-
-def _failed(result: ExchangeResult[Any], measured: Document) -> Document:
-    evidence = [attempt.to_dict() for attempt in result.attempts[-MAX_EVIDENCE:]]
-    found = {"why": result.why, "measured": measured, "evidence": evidence}
-    return {"outcome": ERROR, **storable_values(found)}

@@ -20,14 +20,13 @@ from passdown.errors import (
     StoreError,
 )
 from passdown.relay.engine import database_faults
-from passdown.relay.engine.database import (
+from passdown.relay.engine.engine import (
     DEFAULT_CAPACITY,
     LEASE_S,
-    LEG,
+    RelayEngine,
     relay_url,
     workers,
 )
-from passdown.relay.engine.engine import RelayEngine
 from passdown.relay.express import ExpressRecord, ExpressTurns, item_of
 from passdown.relay.run import ERROR
 from passdown.relay.runs import ENGINE, EXPRESS, HERE, NORMAL, Runs
@@ -210,9 +209,7 @@ class RelayWorker:
             self._turns.run_agents.settle(run)
         for turn in run.open_legs if not run.ended_at or run.lane != EXPRESS else ():
             if not self._is_running(run.run, turn):
-                name = f"{run.run}.{turn.number}"
-                lane = lane_of(run)
-                self._engine.lanes.send(lane, LEG, name, run.run, turn.number, is_more=True)
+                self._engine.send(lane_of(run), run.run, turn.number, is_more=True)
 
     def _is_running(self, run: str, turn: LegRun) -> bool:
         """Whether a live worker has begun a turn. One that this worker began and left, because it
@@ -276,7 +273,7 @@ def start_detached(
     """Start a run whose turns the workers take; raises LaneFull before anything is recorded."""
     with open_engine(workspace, options) as engine:
         worker = RelayWorker(workspace, engine)
-        engine.lanes.check_room(NORMAL)
+        engine.check_room(NORMAL)
         run = worker.runs.start(relay, task, by=by, lane=NORMAL)
         worker.advance(run.run)
         return run
@@ -295,8 +292,7 @@ def queue_turn(
     queued all the same.
     """
     with open_engine(workspace, options) as engine:
-        name, is_more = f"{run}.{number}", wait_s is None
-        engine.lanes.send(lane, LEG, name, run, number, wait_s=wait_s or 0.0, is_more=is_more)
+        engine.send(lane, run, number, wait_s=wait_s or 0.0, is_more=wait_s is None)
 
 
 def requeue(workspace: Workspace, run: str, options: EngineOptions = _OPTIONS) -> None:

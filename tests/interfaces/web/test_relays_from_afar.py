@@ -138,7 +138,7 @@ def test_an_express_item_is_queued_where_the_store_is(server: Served, coder: Wor
     found = ask(server.port, "POST", "/api/express", token=token, body=body).document
     assert (found["queued"], found["not_queued"]) == (True, "")
     with open_engine(server.workspace) as engine:
-        assert engine.lanes.waiting("express") == 1
+        assert engine.waiting("express") == 1
     listed = ask(server.port, "GET", "/api/express", token=token).document["items"]
     assert [(item["id"], item["by"], item["status"]) for item in listed] == [
         ("x2", "coder", "sent")
