@@ -754,7 +754,7 @@ NUMBERS = [
     for name, kind in load(operation.function).__annotations__.items()
     if kind in ("int", "int | None") and not operation.instead[0]
     for value in (True, 0)
-    if value or name == "limit"
+    if value or (name == "limit" and load(operation.function).__kwdefaults__[name] != value)
 ]
 
 

@@ -54,6 +54,7 @@ def checked_arguments(
     """
     names = function.__code__.co_varnames[1 : 1 + len(args)]
     found = {**dict(zip(names, args, strict=False)), **given}
+    defaults: dict[str, object] = function.__kwdefaults__ or {}
     problems: list[Problem] = []
     for name, value in found.items():
         kind = function.__annotations__.get(name)
@@ -62,7 +63,8 @@ def checked_arguments(
         if isinstance(value, bool) or not isinstance(value, int):
             message = f"{type(value).__name__} given"
             problems.append(Problem(name, "not_an_integer", message, "a whole number"))
-        elif name in _LEAST:
+        elif name in _LEAST and value != defaults.get(name) and function.__name__ != "recall":
+            # A default may stand for all; recall names a limit among its other problems.
             problems += number_problems(value, name, _LEAST[name])
     raise_problems("the arguments are refused", problems)
     return found
