@@ -142,11 +142,11 @@ def test_what_a_power_cut_left_is_no_edit(ws: Workspace, way: str, left: bytes) 
 
 
 @pytest.mark.promise("S1-15")
-@pytest.mark.parametrize(("durability", "synced"), [("full", 1), ("normal", 0)])
-def test_the_file_is_as_durable_as_the_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, synced: int
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_a_file_is_synced_before_it_takes_its_name_if_the_settings_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_synced: bool
 ) -> None:
-    """Synced before it takes its name, unless the ledger itself may lose its last moments."""
+    """The ledger is what lasts; a file that a power cut tears is written again from it."""
     calls: list[int] = []
     sync = os.fsync
 
@@ -155,12 +155,12 @@ def test_the_file_is_as_durable_as_the_ledger(
         sync(file)
 
     monkeypatch.setattr(os, "fsync", noted)
-    settings = Settings(durability=durability, artifacts_on_disk=False)
+    settings = Settings(state_sync=is_synced, artifacts_on_disk=False)
     with passdown.open(str(tmp_path), settings=settings) as ws:
         ws.create_task("T-1", title="Login", agent="planner")
         calls.clear()
         ws.hand_off(full_handoff())
-        assert len(calls) == synced
+        assert len(calls) == is_synced
         says_what_the_ledger_says(ws)
 
 

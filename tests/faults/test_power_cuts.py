@@ -21,7 +21,9 @@ from tests.faults.cut_disk import Disk
 from tests.faults.tools import seeded, soak_count, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from passdown import Workspace
 
 Level = Literal["EXTRA", "NORMAL", "OFF"]
 
@@ -210,3 +212,45 @@ def test_control_the_weaker_level_loses_the_last_moments(
     _, bad = count_faults(run_writes(entries, chosen_level(tmp_path, "normal")), scratch, 300)
     assert bad["lost"] > 0
     assert bad["damage"] == 0
+
+
+def _left_of(new: bytes, old: bytes) -> list[bytes | None]:
+    """What a power cut may leave under the name of a file that was replaced without a sync."""
+    cuts = range(0, len(new), max(len(new) // 12, 1))
+    zeros = [new[:at] + b"\x00" * (len(new) - at) for at in cuts]
+    return [None, old, new, *(new[:at] for at in cuts), *zeros]
+
+
+@pytest.mark.promise("P-1", "P-9")
+def test_no_interface_shows_a_wrong_state_after_a_power_cut(tmp_path: Path) -> None:
+    """A state file isn't synced: it may be whole, old, torn or gone. Whoever is given its path
+    finds the state that the ledger has, and what is read through the library always is that.
+    """
+    quiet = Settings(embedder="none")
+    with passdown.open(str(tmp_path), settings=quiet) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        write(ws, "T-1", "h-0")
+        path = tmp_path / ws.files.state_file("T-1")
+        old = path.read_bytes()
+        write(ws, "T-1", "h-1")
+        new, expected = path.read_bytes(), ws.state("T-1").document
+        summary = ws.context.summary("T-1")
+    ways: list[Callable[[Workspace], object]] = [
+        lambda ws: ws.brief("T-1", agent="coder", record=False),
+        lambda ws: ws.brief("T-1", agent="coder", format="summary", record=False),
+        lambda ws: ws.context.summary("T-1"),
+        lambda ws: ws.files.state_file("T-1"),
+        lambda ws: ws.maintenance.doctor(),
+    ]
+    for left in _left_of(new, old):
+        for way in ways:
+            path.unlink(missing_ok=True)
+            if left is not None:
+                path.write_bytes(left)
+            with passdown.open(str(tmp_path), settings=quiet) as ws:
+                assert ws.state("T-1").document == expected
+                way(ws)
+                assert path.read_bytes() == new
+                assert ws.context.summary("T-1") == summary
+    for kept in path.parent.glob("*.edited-*"):
+        assert kept.read_bytes() == new[: kept.stat().st_size], "only a beginning is kept aside"

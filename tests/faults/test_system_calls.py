@@ -322,7 +322,7 @@ def test_a_failed_sync_of_the_log_is_never_acknowledged(sweep: Sweep) -> None:
 
 @pytest.mark.promise("S1-15")
 def test_a_handle_file_is_synced_before_it_is_renamed(sweep: Sweep) -> None:
-    """Temporary file, sync, rename; and only after the ledger's own sync."""
+    """Where the settings say so: temporary file, sync, rename; after the ledger's own sync."""
     calls = sweep.calls("hand_off")
     order = [(i, call) for i, call in enumerate(calls) if call.name in ("fsync", "rename")]
     rename = next(i for i, call in order if call.name == "rename" and "T-1.json" in call.text)

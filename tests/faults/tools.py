@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import passdown
+from passdown.core.documents import is_intact
 from passdown.core.kinds import stream_of
-from passdown.core.state_files import is_intact
 from tests.processes import Process
 
 ROOT = Path(__file__).resolve().parents[2]

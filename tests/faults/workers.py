@@ -212,8 +212,8 @@ def one_open(options: Options) -> None:
 
 
 def one_hand_off(options: Options) -> None:
-    """One handoff in a store that has some."""
-    settings = Settings(lock_timeout_s=2.0, kept_versions=2)
+    """One handoff in a store that has some; its state file is synced, as no other step's is."""
+    settings = Settings(lock_timeout_s=2.0, kept_versions=2, state_sync=True)
     mark_start()
     ws = passdown.open(options["folder"], settings=settings)
     append_line(options["acks"], list(write(ws, "T-1", "h-one")))

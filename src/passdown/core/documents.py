@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -31,7 +32,31 @@ HEADER_FIELDS = (
     "updated_at",
 )
 
+_MARK = '  "checksum": "sha256:'
+
 LISTS = {kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in KINDS.values()}
+
+
+def with_checksum(content: str) -> str:
+    """The text of a state file, but for its last field, with that: a checksum of what is before."""
+    return f'{content}{_MARK}{_checksum(content)}"\n}}\n'
+
+
+def is_intact(text: str) -> bool:
+    """Whether a state file is as it was written, by its own checksum."""
+    content, mark, ending = text.rpartition(_MARK)
+    return bool(mark) and ending == f'{_checksum(content)}"\n}}\n'
+
+
+def is_torn(text: str) -> bool:
+    """Whether a state file is what a power cut leaves of one: nothing, or zeros where text was
+    meant to be. Nobody's words are in it.
+    """
+    return not text or "\x00" in text
+
+
+def _checksum(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def item_document(row: ItemRow, record: Record, body: JsonObject) -> JsonObject:

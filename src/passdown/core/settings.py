@@ -27,8 +27,9 @@ class Settings(NamedTuple):
 
     `phase_gates` maps a phase to the artifacts, by type, that a task must have to enter it.
     `kept_versions` is how many of the latest versions a state file always shows; twice as many and
-    the older half moves to its archive. `state_bytes` is how long its items may be, in all. `needs`
-    maps an agent to what it has to get in a handoff.
+    the older half moves to its archive. `state_bytes` is how long its items may be, in all. With
+    `state_sync` each is synced before it takes its name. `needs` maps an agent to what it has to
+    get in a handoff.
     `compact_at` is the share of the context `window` from which compaction is due.
     `migrate_timeout_s` is how long the answer to the prompt of an unclear note may take.
     """
@@ -37,6 +38,7 @@ class Settings(NamedTuple):
     artifacts_on_disk: bool = True
     kept_versions: int = 8
     state_bytes: int = 262_144
+    state_sync: bool = False
     lock_timeout_s: float = 30.0
     durability: str = "full"
     brief_budget: int = 500
@@ -72,8 +74,10 @@ change one.
 
 # Versions whose items a state file always shows; older ones move to its archive.
 # [state]
+# With sync, each is on disk before it takes its name: for programs that read the files alone.
 # kept_versions = 8
 # max_bytes = 262144
+# sync = false
 
 # "normal" is faster and may lose the last moments before a power cut.
 # [store]
@@ -173,6 +177,7 @@ _SETTINGS: dict[str, _Setting] = {
     "handoff.artifacts_on_disk": _Setting("artifacts_on_disk", (bool,)),
     "state.kept_versions": _Setting("kept_versions", (int,)),
     "state.max_bytes": _Setting("state_bytes", (int,), most=100_000_000),
+    "state.sync": _Setting("state_sync", (bool,)),
     "store.lock_timeout_s": _Setting("lock_timeout_s", (int, float)),
     "store.durability": _Setting("durability", (str,), choices=("full", "normal")),
     "brief.budget": _Setting("brief_budget", (int,)),

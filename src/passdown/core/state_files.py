@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
 from json.encoder import encode_basestring as _quoted
 from typing import Any, cast
 
-from passdown.core.documents import LISTS, STATE_SCHEMA
+from passdown.core.documents import LISTS, STATE_SCHEMA, is_intact, with_checksum
 from passdown.core.handoff import (
     Artifact,
     Blocker,
@@ -215,7 +214,6 @@ def _refuse(found: list[Problem], name: object) -> None:
 
 _MAX_BYTES = 1 << 28
 _MAX_DEPTH = 96
-_MARK = '  "checksum": "sha256:'
 
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -273,21 +271,7 @@ def indented_json(value: object, margin: str = "") -> str:
 
 def handle_file_text(document: Mapping[str, Any]) -> str:
     """The file: the fields of a document, and the checksum of the text before it."""
-    content = indented_json(document).removesuffix("\n}") + ",\n"
-    return f'{content}{_MARK}{_checksum(content)}"\n}}\n'
-
-
-def is_intact(text: str) -> bool:
-    """Whether a file is as it was written, by its own checksum."""
-    content, mark, ending = text.rpartition(_MARK)
-    return bool(mark) and ending == f'{_checksum(content)}"\n}}\n'
-
-
-def is_torn(text: str) -> bool:
-    """Whether a file is what a power cut leaves of one: nothing, or zeros where text was meant to
-    be. Nobody's words are in it.
-    """
-    return not text or "\x00" in text
+    return with_checksum(indented_json(document).removesuffix("\n}") + ",\n")
 
 
 def read_state_file(text: str | bytes) -> dict[str, Any]:
@@ -315,7 +299,3 @@ def read_state_file(text: str | bytes) -> dict[str, Any]:
     if problems:
         raise InvalidInput("the state file can't be trusted", problems)
     return document
-
-
-def _checksum(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()

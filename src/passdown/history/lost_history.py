@@ -15,6 +15,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from passdown.core.documents import is_intact
 from passdown.core.kinds import stream_of
 from passdown.core.values import NamedTuple
 from passdown.errors import Damaged, Problem, StoreUnavailable
@@ -22,6 +23,7 @@ from passdown.ledger.durable_files import keep_aside, private_folder, read_bytes
 
 if TYPE_CHECKING:
     from passdown.core.record import Head
+    from passdown.core.rows import TaskRow
     from passdown.store.statements import Reader
 
 
@@ -129,10 +131,15 @@ def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
 
 def is_whole(path: str) -> bool:
     """Whether a state file is as it was written, by its own checksum."""
-    from passdown.core.state_files import is_intact
-
     data = read_bytes(path)
     return data is not None and is_intact(data.decode(errors="replace"))
+
+
+def is_current(folder: str, row: TaskRow) -> bool:
+    """Whether a task's state file is whole and no older than the task; one that is ahead stays."""
+    path = _path(folder, row.task)
+    shown = shown_by(path)
+    return shown is not None and shown.version >= row.version and is_whole(path)
 
 
 def _path(folder: str, task: str, *inside: str) -> str:

@@ -13,14 +13,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.core.documents import LISTS, state_document
+from passdown.core.documents import LISTS, is_intact, is_torn, state_document
 from passdown.core.kinds import stream_of
 from passdown.core.record import Head
 from passdown.core.state_files import (
     check_state,
     handle_file_text,
-    is_intact,
-    is_torn,
     rendered_entry,
 )
 from passdown.errors import Problem
@@ -67,7 +65,8 @@ class StateFiles:
         max_bytes: int,
         is_synced: bool = True,
     ) -> None:
-        """Files in `folder`; without `is_synced` a power cut may leave one empty, which is seen.
+        """Files in `folder`; without `is_synced` a power cut may leave one torn or old, which is
+        seen when its path is given to anybody, and then it is written again.
 
         Archive files are synced in any case: nobody looks into them again before they are read.
         """
@@ -143,8 +142,8 @@ class StateFiles:
         if text is None or is_intact(text) or is_torn(text):
             return []
         kept = keep_aside(target, "edited")
-        message = f"{target} had been edited by hand; the edit is kept as {kept}"
-        fix = "record what it says with passdown handoff, decide or note"
+        message = f"{target} was edited by hand or cut short; what it was is kept as {kept}"
+        fix = "record what an edit says with passdown handoff, decide or note"
         return [Problem("state_file", "edited_state_file", message, "", fix, "warning")]
 
     def _archived_through(self, version: int) -> int:

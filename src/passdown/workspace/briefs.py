@@ -100,7 +100,7 @@ def brief_for(
                 open_items,
                 FactQuery(focus.labels, focus.concerns),
                 project=context.project,
-                state_file=context.state_location(task),
+                state_file=context.state_location(task, row),
             )
             found = make_brief(
                 *(facts, agent, budget),
@@ -176,7 +176,7 @@ def _summary(
         left_out=_by_word(live),
         waiting=tuple(item.address for item in open_items[:40]),
         parts={"summary": counter.tokens(text)},
-        reach=(f"passdown state {task}", context.state_location(task)),
+        reach=(f"passdown state {task}", context.state_location(task, row)),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from passdown.store import SQLITE_PREFIX, open_store, url_without_password
 
 if TYPE_CHECKING:
     from passdown.core.record import Head
+    from passdown.core.rows import TaskRow
     from passdown.history.profiles import Profiles
     from passdown.history.state_files import StateFiles
     from passdown.ledger.project_files import Project
@@ -147,12 +149,11 @@ class Context:
         """The state files of this workspace."""
         from passdown.history.state_files import StateFiles
 
-        # A ledger that may lose its last moments needs no mirror that survives them.
         return StateFiles(
             self.state_folder,
             kept_versions=self.settings.kept_versions,
             max_bytes=self.settings.state_bytes,
-            is_synced=self.settings.durability == "full",
+            is_synced=self.settings.state_sync,
         )
 
     @cached_property
@@ -238,11 +239,29 @@ class Context:
         """A task's state file, relative to the project root where it is inside."""
         return self._state_files_shown + f"{task}.json"
 
-    def state_location(self, task: str) -> str:
-        """Path of the task's full state, or for a remote client the URL that gives it."""
+    def state_location(self, task: str, row: TaskRow | None = None) -> str:
+        """Path of the task's full state, or for a remote client the URL that gives it.
+
+        With the task's row, a file that a power cut left torn or old is written again first.
+        """
         from passdown.workspace.files import is_served
 
-        return f"/api/tasks/{task}/state" if is_served() else self.state_path(task)
+        if is_served():
+            return f"/api/tasks/{task}/state"
+        if row is not None:
+            from passdown.history.lost_history import is_current
+
+            with suppress(StoreUnavailable, Damaged):
+                if not is_current(self.state_folder, row):
+                    self.restore_state_file(task)
+        return self.state_path(task)
+
+    def restore_state_file(self, task: str) -> None:
+        """Write a task's state file again, and every archive file that is missing."""
+        import logging
+
+        for problem in self.state_files.write(self.store, task, with_archive=True):
+            logging.getLogger("passdown.state_files").warning("%s", problem.line())
 
     @cached_property
     def _state_files_shown(self) -> str:

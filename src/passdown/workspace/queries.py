@@ -162,7 +162,7 @@ def summary_from(
     from passdown.context.summary import summary as render_summary
 
     document = _short_state(reader, row)
-    return render_summary(document, context.state_location(row.task), max_tokens, counter)
+    return render_summary(document, context.state_location(row.task, row), max_tokens, counter)
 
 
 def _short_state(reader: Reader, row: TaskRow) -> JsonObject:
@@ -196,10 +196,7 @@ def state_file(context: Context, task: str) -> str:
             raise unknown_task(task)
         stands = context.state_files.check(reader, row)
     if stands != "current":
-        import logging
-
-        for problem in context.state_files.write(context.store, task, with_archive=True):
-            logging.getLogger("passdown.state_files").warning("%s", problem.line())
+        context.restore_state_file(task)
     return context.state_path(task)
 
 
