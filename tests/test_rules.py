@@ -51,7 +51,7 @@ from passdown.context.sessions import (
 from passdown.core.settings import Settings
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput
-from passdown.workspace.rules import RulesInjected, compaction, rule_report, rules_for
+from passdown.workspace.rules import RulesInjected, compaction, inject_rules, rule_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -127,6 +127,16 @@ def codes(result: RulesInjected) -> list[str]:
 
 
 # Brackets and numbers
+
+
+def rules_for(
+    opened: Any, prompt: Any, *, used_tokens: Any = None, timer: Any = None, **given: Any
+) -> RulesInjected:
+    """The rules for a prompt, with the layers' clock replaced where one is given."""
+    with pytest.MonkeyPatch.context() as patch:
+        if timer is not None:
+            patch.setattr("passdown.workspace.rules.TIMER", timer)
+        return inject_rules(opened, prompt, used=used_tokens, **given)
 
 
 @pytest.mark.promise("S2-21")
@@ -783,7 +793,7 @@ def test_the_folder_is_a_setting(tmp_path: Path) -> None:
 
 def test_a_counter_of_ones_own_decides_what_fits(opened: Context, folder: Path) -> None:
     found = rules_for(
-        opened, "*review", session="s1", agent="dev", counter=lambda _: 900, timer=still
+        opened, "*review", session="s1", agent="dev", counter=lambda _: 900, timer=still  # pyright: ignore[reportUnknownLambdaType]
     )
     assert [each.section for each in found.fallen] == ["star"]
     assert (found.over_budget, found.over_by, found.tokens) == (True, 100, 900)

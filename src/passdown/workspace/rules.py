@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from passdown.context.rules import (
     LAYERS,
@@ -48,14 +49,13 @@ from passdown.history.profiles import RuleFiles, SessionFiles, session_warning
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from passdown.core.tokens import Counter
 
 
-if TYPE_CHECKING:
-    Timer = Callable[[], float]
+# The processor's time: a busy machine then costs no layer. Files are read beforehand.
+TIMER = time.thread_time
 
 
 class RulesInjected(NamedTuple):
@@ -93,7 +93,6 @@ class _Request(NamedTuple):
     counter: Counter
     memory: tuple[str, ...]
     summary: str
-    timer: Timer
 
 
 def inject_rules(
@@ -107,6 +106,8 @@ def inject_rules(
     task: str | None = None,
     used: int | None = None,
     counter: CounterLike = None,
+    memory: Sequence[str] = (),
+    summary: str = "",
 ) -> RulesInjected:
     """The rules for a prompt, by layer, within the bracket of what context remains.
 
@@ -122,52 +123,19 @@ def inject_rules(
         task: The active task.
         used: How many tokens of the context are used.
         counter: How tokens are counted: a name, or a function from text to a number.
-    """
-    return rules_for(
-        context,
-        prompt,
-        session=session,
-        agent=agent,
-        workflow=workflow,
-        squad=squad,
-        task=task,
-        used_tokens=used,
-        counter=counter,
-    )
-
-
-def rules_for(
-    context: Context,
-    prompt: str,
-    *,
-    session: str,
-    agent: str | None = None,
-    workflow: str | None = None,
-    squad: str | None = None,
-    task: str | None = None,
-    used_tokens: float | None = None,
-    counter: CounterLike = None,
-    memory: list[str] | tuple[str, ...] | str = (),
-    summary: str = "",
-    timer: Timer | None = None,
-) -> RulesInjected:
-    """The rules that go with a prompt of a session, within the bracket's budget.
-
-    None leaves what is active in the session, an empty text means that none is. The session is
-    stepped and saved; a save that fails is a warning among the problems.
+        memory: Texts worth remembering, for brackets that have room for them.
+        summary: A summary of what happened so far.
     """
     active = Active(agent, workflow, squad, task)
-    hints = memory if isinstance(memory, list | tuple) else (memory,)
+    hints = tuple(memory) if isinstance(memory, list | tuple) else (memory,)
     _check(prompt, active, hints, summary)
     request = _Request(
         prompt,
         active,
-        used_tokens,
+        used,
         counter_of(counter, context.settings.counter),
-        tuple(hints),
+        cast("tuple[str, ...]", hints),
         summary,
-        # The processor's time: a busy machine then costs no layer. Files are read beforehand.
-        timer or time.thread_time,
     )
     files = SessionFiles(os.path.join(context.place.folder, "sessions"))
     files.path(session)
@@ -245,7 +213,7 @@ def _injected(
         session.active_squad,
         bracket.name,
     )
-    chosen = run_layers(bracket, layer_providers(rules.domains, asked), request.timer)
+    chosen = run_layers(bracket, layer_providers(rules.domains, asked), TIMER)
     faults = sum(problem.level == "error" for problem in rules.problems)
     is_estimated = known is None and session.used_tokens is not None
     extras = Extras(request.memory, request.summary, rules.devmode, faults, is_estimated)
