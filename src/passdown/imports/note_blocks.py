@@ -11,9 +11,11 @@ from bisect import bisect_left
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown.core.parsing import load_yaml
 from passdown.core.redaction import redact
 from passdown.core.task_files import fence_after, fence_line, without_comments
 from passdown.core.text import has_lone_surrogate, text_problems
+from passdown.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -115,7 +117,8 @@ def _words(
 WORDS: tuple[Words, ...] = (
     _words(
         QUESTION,
-        heading=r"open (?:questions?|issues|points)|questions|unresolved|unknowns?|unclear",
+        heading=r"(?:open|pending|deferred|outstanding) (?:questions?|issues|points|decisions?)|"
+        r"questions|unresolved|unknowns?|unclear|decisions? (?:needed|required|pending|to make)",
         column=r"(?:open |finalized |research )?questions?|unknowns?",
         opening=r"(?:open )?questions?|unclear|unknown|q\d*",
         sure=r"(?:it is |it's |is |are )?(?:still )?(?:unclear|undecided|an open question)|"
@@ -154,15 +157,18 @@ WORDS: tuple[Words, ...] = (
         r"failure modes?|debt|limitations?|anti-patterns?|pitfalls?|threats?|"
         r"discrepanc(?:y|ies)|watch out|be careful|to note|problems|bugs|issues|root causes?|"
         r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
-        r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)",
+        r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)|"
+        r"(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|change|break|repeat|use))|don'?ts?|never do|"
+        r"known (?:constraints?|quirks?)",
         column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
         r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
         opening=r"risks?|important|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
         r"known (?:issue|gap|limitation|bug)s?|key gap|gap|limitation|exposed|note well|nb|"
         r"pitfall|watch out|problem|bug",
         sure=r"watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|"
-        r"known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must not|do not|don't (?:use|"
-        r"forget|touch|change|run)|never|not yet (?:implemented|supported|integrated|tested|"
+        r"known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must (?:not|never)|"
+        r"\A\W{0,4}(?:do not|never)|don't (?:use|"
+        r"forget|touch|change|run)|not yet (?:implemented|supported|integrated|tested|"
         r"created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|"
         r"(?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|"
         r"validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|"
@@ -209,12 +215,12 @@ WORDS: tuple[Words, ...] = (
         r"next steps?|test focus|validation approach|follow-?up|task",
         opening=r"to-?dos?|next(?: steps?| up)?|actions?(?: items?)?|follow-?up|remaining|then|"
         r"fixme|left to do|still to do",
-        sure=r"(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?"
+        sure=r"\A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?"
         r"(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|"
         r"to-?do|(?:still )?(?:needs? to|remains to) be \w+|(?:should|must|shall) (?:now |next |"
         r"then |be )?(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|"
         r"update|review|document|investigate|executed|integrate|remove|replace|move|extend|"
-        r"decide|finish|continue|start|begin|wire|handle|make|create|build|cover|measure)\w*",
+        r"decide|finish|continue|start|begin|wire|handle|make|create|build|cover|measure)(?!\w*ing)\w*",
         weak=r"should|must|then|next|shall|needs? to|have to|later",
         key=r"next(?:_steps?|_actions?|_tasks?)?|future_work|todos?|remaining(?:_work|_tasks)?|"
         r"actions|action_items|follow_?ups|recommendations|pending(?:_work|_tasks)?",
@@ -274,6 +280,9 @@ _TELLING = re.compile(
 )
 
 
+_SOLVED = re.compile(r"\b(?:fixe[sd]|resolved|solved|closed|addressed)\b", re.IGNORECASE)
+
+
 def is_reference(title: str) -> bool:
     """Whether a heading introduces facts about the note itself, such as references."""
     return _REFERENCE.fullmatch(title.rstrip(": ")) is not None
@@ -299,6 +308,8 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
             return None  # the title of the whole note announces nothing
         for words in WORDS:
             match = words.heading.search(said)
+            if match and words.kind == GOTCHA and _SOLVED.search(title):
+                return None  # what is over
             if match and (is_near or words.kind in (NEXT, GOTCHA)):
                 return Cue(words.kind, 0.9 - 0.05 * min(depth, 3), match[0].lower())
         if _TELLING.search(said):
@@ -408,6 +419,10 @@ class Line(NamedTuple):
 
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.+)")
+# A tag on a line of its own, as templates for agents use them, begins or ends a section.
+_TAG = re.compile(r"[ \t]*<(/?)([A-Za-z][\w-]{2,40})>[ \t]*")
+_TAG_LEVEL = 1.5
+_HTML = frozenset({"details", "summary", "div", "span", "table", "tbody", "thead", "pre", "code"})
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
 # A checkbox makes an item of a line, with or without a bullet before it.
 _ITEM = re.compile(
@@ -546,7 +561,7 @@ class _BlockParser:
     def __init__(self, source: str) -> None:
         self.source = source
         self.found: list[Block] = []
-        self.headings: list[tuple[int, str]] = []
+        self.headings: list[tuple[float, str]] = []
         self.label = ""
         self.columns: list[str] = []
         self.fence = ""
@@ -612,8 +627,10 @@ class _BlockParser:
         text = line.text
         if self.is_gap and not text[0].isspace():
             self.close()
-        heading = _HEADING.fullmatch(text)
-        if heading:
+        heading, tag = _HEADING.fullmatch(text), _TAG.fullmatch(text)
+        if tag and tag[2].lower() not in _HTML:
+            self._tag(tag, line)
+        elif heading:
             self._head(len(heading[1]), heading[2].rstrip("# \t"), line)
         elif self.form == "text" and line.number == self.number + 1 and _SETEXT.fullmatch(text):
             title, self.form = clean(self.source[self.start : self.end]), ""
@@ -627,7 +644,17 @@ class _BlockParser:
             quote = _QUOTE.match(text)
             self._prose(line, text[quote.end() :] if quote else text)
 
-    def _head(self, level: int, title: str, line: Line) -> None:
+    def _tag(self, tag: re.Match[str], line: Line) -> None:
+        """Begin the section that a tag names, below an empty title where the note has none."""
+        if tag[1]:
+            self.close()
+            self.headings = [above for above in self.headings if above[0] < _TAG_LEVEL]
+            self.label = ""
+        else:
+            self.headings = self.headings or [(1, "")]
+            self._head(_TAG_LEVEL, tag[2].replace("_", " ").replace("-", " "), line)
+
+    def _head(self, level: float, title: str, line: Line) -> None:
         self.close()
         self.headings = [above for above in self.headings if above[0] < level]
         self.label = ""
@@ -782,16 +809,17 @@ def markdown_blocks(text: str, start: int = 0) -> list[Block]:
     return reader.found
 
 
-# JSON reports
+# Reports in JSON or YAML
 
 MAX_DEPTH = 64
+YAML_SUFFIXES = (".yaml", ".yml")
 
 _BEGINNING = re.compile(r'\ufeff?\s{0,100}\{\s{0,100}"')
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
 
 
 class _Node(NamedTuple):
-    """A value of a JSON report: the text of a scalar, or the members of a list or an object."""
+    """A value of a report: the text of a scalar, or the members of a list or an object."""
 
     start: int
     end: int
@@ -805,7 +833,7 @@ def report_fault(text: str, name: str) -> str:
 
     Read as prose, a broken report would give a handoff of fragments.
     """
-    if is_report(text) or not (name.lower().endswith(".json") or _BEGINNING.match(text)):
+    if is_report(text, name) or not (name.lower().endswith(".json") or _BEGINNING.match(text)):
         return ""
     try:
         json.loads(text.lstrip("\ufeff"))
@@ -816,42 +844,82 @@ def report_fault(text: str, name: str) -> str:
     return "it holds neither an object nor a list"
 
 
-def is_report(text: str) -> bool:
-    """Whether a text is JSON: an object or a list."""
+def is_report(text: str, name: str = "") -> bool:
+    """Whether a text is an object or a list in JSON, or in YAML by the name of its file."""
     stripped = text.lstrip("\ufeff \t\r\n")
     try:
-        return stripped.startswith(("{", "[")) and json.loads(stripped) is not None
+        if stripped.startswith(("{", "[")) and json.loads(stripped) is not None:
+            return True
     except (ValueError, RecursionError):
+        pass
+    return name.lower().endswith(YAML_SUFFIXES) and _is_yaml(text)
+
+
+def _is_yaml(text: str) -> bool:
+    try:
+        return isinstance(load_yaml(text), dict | list)
+    except InvalidInput:
         return False
 
 
-def report_blocks(text: str) -> list[Block] | None:
-    """The blocks of a JSON report; None if the text isn't JSON, or is nested too deeply."""
-    root = _parsed(text) if is_report(text) else None
+def report_blocks(text: str, name: str = "") -> list[Block] | None:
+    """The blocks of a report; None if the text is none, or is nested too deeply."""
+    if not is_report(text, name):
+        return None
+    is_yaml = not is_report(text)
+    root = _node_tree(_yaml_tokens(text) if is_yaml else _json_tokens(text))
     return list(_blocks(root, (), LineIndex(text))) if root else None
 
 
-def _parsed(text: str) -> _Node | None:
-    """The report with positions; the text is known to be JSON."""
-    opened: list[tuple[int, str]] = []
-    members: list[list[_Node]] = [[]]
+_Token = tuple[str, int, int, str]
+"""What a token is (`[`, `{`, `end` or `text`), its start and end, and the text of a scalar."""
+
+
+def _json_tokens(text: str) -> Iterator[_Token]:
     for match in _TOKEN.finditer(text):
         sign, start, end = match[0], match.start(), match.end()
-        if sign in "[{":
-            opened.append((start, "list" if sign == "[" else "object"))
+        if sign in "[{]}":
+            yield (sign if sign in "[{" else "end"), start, end, ""
+        elif sign.startswith('"'):
+            # The position is that of the words, without quotation marks.
+            yield "text", start + 1, end - 1, str(json.loads(sign, strict=False))
+        elif sign not in ",:":
+            yield "text", start, end, sign
+
+
+def _yaml_tokens(text: str) -> Iterator[_Token]:
+    import yaml as untyped_yaml
+
+    yaml: Any = untyped_yaml
+    signs = {"SequenceStartEvent": "[", "MappingStartEvent": "{"}
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        kind, start, end = type(event).__name__, event.start_mark.index, event.end_mark.index
+        if kind == "ScalarEvent":
+            quote = 1 if event.style in ("'", '"') else 0
+            yield "text", start + quote, end - quote, event.value
+        elif kind in signs:
+            yield signs[kind], start, end, ""
+        elif kind in ("SequenceEndEvent", "MappingEndEvent"):
+            yield "end", start, end, ""
+
+
+def _node_tree(tokens: Iterator[_Token]) -> _Node | None:
+    """The report with positions; its text is known to be well formed."""
+    opened: list[tuple[int, str]] = []
+    members: list[list[_Node]] = [[]]
+    for kind, start, end, text in tokens:
+        if kind == "text":
+            members[-1].append(_Node(start, end, text))
+        elif kind != "end":
+            opened.append((start, "list" if kind == "[" else "object"))
             members.append([])
             if len(opened) > MAX_DEPTH:
                 return None
-        elif sign in "]}":
+        else:
             (first, form), inner = opened.pop(), members.pop()
             keyed = zip(inner[::2], inner[1::2], strict=True) if form == "object" else ()
             named = [(key.text, node) for key, node in keyed] or [("", node) for node in inner]
             members[-1].append(_Node(first, end, "", form, tuple(named if inner else ())))
-        elif sign.startswith('"'):
-            # The position is that of the words, without quotation marks.
-            members[-1].append(_Node(start + 1, end - 1, str(json.loads(sign, strict=False))))
-        elif sign not in ",:":
-            members[-1].append(_Node(start, end, sign))
     return members[0][0] if members[0] else None
 
 

@@ -89,7 +89,7 @@ def extract_note(text: str, name: str = "", *, root: str = "") -> NoteExtraction
 
     Absolute paths below `root`, the project's folder, become relative to it.
     """
-    report = report_blocks(text)
+    report = report_blocks(text, name)
     is_report = report is not None
     blocks = report if is_report else markdown_blocks(text, matter_end(text))
     finder = _ItemExtractor(text, is_report=is_report)
@@ -305,13 +305,33 @@ _MAIN_NAMES = dict.fromkeys((*MAIN, GATE), _SUMMARY) | {DECISION: (*_SUMMARY[:4]
 
 _NOTHING = re.compile(
     r"-*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|false)\W*|"
-    r"no (?:open |known |new |further )?(?:blocker|issue|risk|question|problem|concern)s?\b.{0,25}",
+    r"no (?:open |known |new |further |remaining |outstanding |pending )?(?:blocker|issue|risk|"
+    r"question|problem|concern|work|task|item)s?\b.{0,25}",
     re.IGNORECASE,
 )
 _NO_ALTERNATIVE = re.compile(r"-+|none|n/?a|not applicable|no alternatives?", re.IGNORECASE)
 _SETTLED = re.compile(
     r"\W*(?:complete[d]?|passed|pass|met|done|resolved|closed|fixed|compliant|ready|verified|"
     r"mitigated|accepted)\b.*",
+    re.IGNORECASE,
+)
+# Sections that describe: what was done, what there is, what would prove it. Words such as "must" or
+# "never" in them are no items.
+_DESCRIBING = re.compile(
+    r"\b(?:complet(?:ed|e|ion)|done|finished|shipped|delivered|accomplish\w*|achieve\w*|implemented|"
+    r"fix(?:es|ed)|resolved|solved|changes|changed|what (?:was|worked|happened|we did|i did|got)|"
+    r"overview|background|architecture|tech(?:nical)? stack|structure|behaviou?rs?|test results?|"
+    r"how (?:it|to|we)|what (?:this|it|the)\b.{0,20} (?:is|does)|results?|evidence|verified)\b",
+    re.IGNORECASE,
+)
+_OPEN_ENDED = re.compile(
+    r"\b(?:not|un\w+|incomplete|remaining|next|left|to-?do|open|known|pending|issues?|risks?)\b",
+    re.IGNORECASE,
+)
+_CRITERIA = re.compile(
+    r"\b(?:(?:test|testing|qa|verification|validation|review|manual)[\w ]{0,20} (?:checklist|"
+    r"scenarios?|cases?|criteria)|(?:acceptance|success|exit|completion) criteria|"
+    r"definition of done|done when)\b",
     re.IGNORECASE,
 )
 _OVER_MARK = re.compile(r"\((?:resolved|fixed|closed|done)\)|\u2705", re.IGNORECASE)
@@ -414,7 +434,8 @@ class _ItemExtractor:
         if _is_fact(self.text[block.start : block.end]):
             return
         if block.check == "todo":
-            self._add(Cue(NEXT, 0.95, "[ ]"), block)
+            if not any(map(_CRITERIA.search, block.trail[-2:])):
+                self._add(Cue(NEXT, 0.95, "[ ]"), block)
             return
         heading = by_heading(block.trail)
         if not block.cells and self._is_attached(block, heading):
@@ -514,6 +535,8 @@ class _ItemExtractor:
             if said.endswith(":") or not said or self._gate_line(place):
                 continue  # it introduces what follows
             cue = by_opening(said) or by_words(said)
+            if cue and cue.words == "?" and self.text[end : block.end].strip(" *_)\n"):
+                cue = None  # the answer follows
             if cue and cue.kind in MAIN:
                 self._add(cue, place)
                 continue
@@ -587,6 +610,9 @@ class _ItemExtractor:
         if columns:
             order = [each.kind for each in WORDS]
             named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
+            above = by_heading(block.trail)
+            if cue.kind == PATTERN and above and above.kind == GOTCHA:
+                cue = above  # anti-patterns
             # Steps with times or costs are a measurement, not work to do.
             return ("", None) if cue.kind == NEXT and len(figures) > 1 else (named, cue)
         first = block.cells[0]
@@ -639,18 +665,32 @@ class _ItemExtractor:
             parts = _cell_parts(cue.kind, block.cells, named)
         else:
             parts = _sentence_parts(cue.kind, block.text, is_listed=is_listed)
+            if is_listed and _FORBIDDEN.match(cue.words):
+                parts = parts._replace(text=f"Do not: {parts.text}")
         self._keep(cue, _fields(cue.kind, parts), block)
 
     def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
         main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
         if not main or (cue.kind, main) in self._said:
             return
+        if cue.kind in _ACTIVE and block.check != "todo" and self._is_description(block):
+            span = NoteSpan(block.start, block.end, block.line, cue.kind, cue.words)
+            self.ambiguous.append(span)
+            return
         self._said.add((cue.kind, main))
         self._last_section = _section(block.trail)
         span = (block.start, block.end)
         self.found.append(NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words))
 
+    def _is_description(self, block: Block) -> bool:
+        """Whether a block is in a section that describes, and no heading announces its kind."""
+        near = [title for title in block.trail[-2:] if not _OPEN_ENDED.search(title)]
+        is_described = not self.is_report and any(map(_DESCRIBING.search, near))
+        return is_described and by_heading(block.trail) is None
 
+
+_FORBIDDEN = re.compile(r"(?:do|must) not|don'?t|never")
+_ACTIVE = (GOTCHA, NEXT)
 _EFFECT = re.compile(r"impact|consequence|implication|status|owner|file|path", re.IGNORECASE)
 _ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}
 

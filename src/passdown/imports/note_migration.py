@@ -69,8 +69,8 @@ class Note(NamedTuple):
 
     @property
     def is_report(self) -> bool:
-        """Whether it is JSON, to which nothing can be appended."""
-        return is_report(self.text)
+        """Whether it is JSON or YAML, to which nothing can be appended."""
+        return is_report(self.text, self.name)
 
 
 class Migration(NamedTuple):
