@@ -204,8 +204,12 @@ WORDS: tuple[Words, ...] = (
     ),
     _words(
         NEXT,
-        heading=r"next(?= ?$| ?[:(,&]| agent| (?:\w+ )?(?:steps?|actions?|tasks?|work|items?)\b)|"
-        r"next up|remaining|future(?: work)?|to-?dos?|(?:corrective )?actions?|"
+        heading=r"next(?= ?$| ?[:(,&]| agent| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|"
+        r"order|priorit(?:y|ies))\b)|next up|(?:resume|pick up|continue) (?:here|from|with)|"
+        r"remaining|"
+        r"(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|work|actions?|items?)|"
+        r"execution order|still (?:needs?|to do|open|outstanding)|what to do|do (?:next|first)|"
+        r"future(?: work)?|to-?dos?|(?:corrective )?actions?|"
         r"should do|guidance|recommendations?|instructions?|priorit(?:y|ies)|phasing|"
         r"to (?:validate|verify|do|apply|test|check|fix|investigate|review|address|implement)|"
         r"targets|left to do|follow-?ups?|action items|treatment sequence|"
@@ -375,6 +379,8 @@ MAX_LABEL = 140
 
 MAX_MARKUP = 4_000
 """Longer lines are plain text, whatever they begin with."""
+
+MAX_LEAD_WORDS = 4
 
 MIN_BROKEN = 50
 """A line that continues in the next one is at least this long."""
@@ -746,7 +752,9 @@ class _BlockParser:
         is_below = self.form == "item" and indent >= self.indent + 2
         above = self.source[self.start : self.end] if is_below else ""
         is_box = bool(_check(item)) and not self.check
-        if is_below and not is_label(above) and not is_box:
+        # A lead of many words is an item with details below it.
+        is_lead = is_label(above) and len(above.split()) <= MAX_LEAD_WORDS
+        if is_below and not is_lead and not is_box:
             self.end = line.end
             self.is_gap = False
             return

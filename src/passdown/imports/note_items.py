@@ -120,7 +120,9 @@ _WHY = re.compile(
 )
 _DASH = re.compile(r" [-\u2013] ")
 _OVER = re.compile(
-    r"(?:\bover|,? instead of|,? rather than) (?P<other>[^.;,()]{2,120}?)"
+    r"(?:\bover|,? instead of|,? rather than|\bnot using|[,;(\u2014\u2013-] ?not"
+    r"(?! (?:yet|only|just|needed|required|possible|because|in|for|by|to|as|an?|the)\b)) "
+    r"(?P<other>[^.;,()]{2,120}?)"
     r"(?=[.;,()]| because\b| since\b| due to\b| so that\b| \u2014 |$)"
 )
 _CHOSEN = re.compile(r"\b(?:chose|chosen|picked|selected|prefer(?:red)?|use[ds]?)\b", re.IGNORECASE)
@@ -216,11 +218,7 @@ def _sentence_parts(kind: str, text: str, *, is_listed: bool) -> _Parts:
 
 def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     """What was decided, why, and over what."""
-    others = [
-        match["other"].strip()
-        for match in _OVER.finditer(said)
-        if match[0][:4] != "over" or _CHOSEN.search(said[: match.start()])
-    ]
+    others = _rejected(said)
     match = _WHY.search(said, 8)
     if match is None and is_listed:
         lead = _LEAD.match(said)
@@ -231,6 +229,16 @@ def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     why = why.rstrip(").") if why.count(")") > why.count("(") else why
     summary = said[: match.start()].strip() if match and why else said
     return _Parts(summary, why, tuple(others))
+
+
+def _rejected(said: str) -> list[str]:
+    """What a text says was not chosen."""
+    return [
+        match["other"].strip()
+        for match in _OVER.finditer(said)
+        if match[0][:4] != "over" or _CHOSEN.search(said[: match.start()])
+        if " not " not in match[0] or not re.fullmatch("[a-z]+", match["other"].strip())
+    ]
 
 
 def _without_opening(kind: str, text: str) -> str:
@@ -270,7 +278,8 @@ def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
     if kind == DECISION and not why:
         stated = _decision_parts(text, is_listed=False)
         text, why = stated.text, stated.why
-        alternatives = alternatives or stated.alternatives
+    if kind == DECISION:
+        alternatives = alternatives or tuple(map(storable, _rejected(f"{main.text}. {why}")))
     return _Parts(text, why, alternatives, remedy, grade, tuple(more))
 
 
@@ -1006,10 +1015,18 @@ _AFTER = re.compile(
 )
 _CHANGE_KEY = re.compile(
     r"(?:files?_|artifacts?_)?(?:(?P<created>created|added|new)|(?P<modify>modified|changed|"
-    r"updated|touched|edited)|(?P<delete>deleted|removed))(?:_files?)?"
+    r"updated|touched|edited|uncommitted)|(?P<delete>deleted|removed))(?:_files?)?"
 )
 _FILE_KEY = re.compile(r"(?:.*_)?(?:files?|paths?)")
 _FILE_HEADING = re.compile(r"\b(?:files?|documentation|documents?|deliverables|artifacts)\b", re.I)
+_PAST = re.compile(r"(?:ed|new|wrote|written|built)\Z", re.IGNORECASE)
+_WORK_HEADING = re.compile(
+    r"\b(?:changes?|changed|(?:completed|finished) (?:work|tasks?|this)|work (?:completed|done)|"
+    r"what (?:was|changed|i did|we did|got)|uncommitted|accomplished|done this)\b",
+    re.IGNORECASE,
+)
+MAX_MARKS = 6
+"""How many signs, such as those for bold, may precede the first word of an item."""
 _HOME = re.compile(r"/(?:home|Users)/[^/]+/|[A-Za-z]:/(?:Users/[^/]+/)?")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
 _RANK = {"files_created": 3, "files_modified": 3, "dependencies_for_next": 2, "artifacts": 1}
@@ -1230,6 +1247,16 @@ def _change(text: str, block: Block, found: _Mention) -> tuple[str, str]:
         match = later or (said[-1] if said else None)
         if match:
             return str(match.lastgroup), match[0].lower()
+        # An item that begins with a file says what became of it, by its words or its heading.
+        if block.form == "item" and found.start - block.start <= MAX_MARKS:
+            after = text[found.end : min(block.end, found.end + 160)]
+            verb = next((m for m in _VERBS.finditer(after) if _PAST.search(m[0])), None)
+            if verb:
+                is_made = verb.lastgroup == "created" and verb[0][:3].lower() != "add"
+                change = "delete" if verb.lastgroup == "delete" else "modify"
+                return ("created" if is_made else change), verb[0].lower()
+            if any(map(_WORK_HEADING.search, block.trail[-2:])):
+                return "modify", "work"
     for title in reversed(block.trail[-2:]):
         match = _VERBS.search(title)
         if match and _FILE_HEADING.search(title):
