@@ -793,7 +793,12 @@ def test_the_folder_is_a_setting(tmp_path: Path) -> None:
 
 def test_a_counter_of_ones_own_decides_what_fits(opened: Context, folder: Path) -> None:
     found = rules_for(
-        opened, "*review", session="s1", agent="dev", counter=lambda _: 900, timer=still  # pyright: ignore[reportUnknownLambdaType]
+        opened,
+        "*review",
+        session="s1",
+        agent="dev",
+        counter=lambda _: 900,
+        timer=still,  # pyright: ignore[reportUnknownLambdaType]
     )
     assert [each.section for each in found.fallen] == ["star"]
     assert (found.over_budget, found.over_by, found.tokens) == (True, 100, 900)

@@ -15,6 +15,50 @@ if TYPE_CHECKING:
 
     from tests.interfaces.running import Run
 
+TAGGED = """\
+---
+phase: 4
+status: paused
+---
+
+<completed_work>
+- Wired the parser; it must never block
+</completed_work>
+
+<remaining_work>
+## Phase 5
+1. Fix how the modal reads its data (BLOCKING):
+   - it reads `content`
+   - the writer gives `outlook`
+2. Write the summary
+</remaining_work>
+
+<decisions_made>
+- Removed the flag instead of hiding it. Nobody used it.
+</decisions_made>
+
+<blockers>
+None - nothing is in the way here, and nothing was.
+</blockers>
+
+<next_action>
+Start with the modal.
+</next_action>
+"""
+REPORT = """\
+from: builder
+to_agents: [tester]
+summary: Export works for one month.
+decisions:
+  - decision: Stream rows
+    rationale: a month does not fit into memory
+    alternatives: [build a list, a temporary file]
+next_steps:
+  - Export a whole year
+files_modified:
+  - src/export.py
+open_questions: ["Which currency do refunds have?"]
+"""
 NOTE = "# Login\n\nWatch out for the clock.\n\n## Next steps\n- Add the form\n"
 
 
@@ -354,3 +398,41 @@ def test_of_several_receivers_the_first_is_taken_and_the_others_are_named(
     assert (result["handoff"]["from_agent"], result["handoff"]["to_agent"]) == ("coder", "tester")
     (problem,) = [each for each in result["problems"] if each["code"] == "several"]
     assert "writer" in problem["message"]
+
+
+@pytest.mark.promise("S3-33")
+def test_tags_are_sections(project: Path, as_json: Callable[..., Any]) -> None:
+    """What is done is no item, "None" is no blocker, and details belong to their step."""
+    (project / "pause.md").write_text(TAGGED)
+    (found,) = as_json("migrate", "pause.md", "--agent", "coder")
+    handoff = found["handoff"]
+    (decision,) = handoff["decisions"]
+    assert decision["summary"] == "Removed the flag instead of hiding it."
+    assert decision["rationale"] == "Nobody used it."
+    assert decision["alternatives"] == ["hiding it"]
+    steps = [each["step"] for each in handoff["suggested_next_steps"]]
+    assert [step[:30] for step in steps] == [
+        "Fix how the modal reads its da",
+        "Write the summary",
+        "Start with the modal.",
+    ]
+    assert "`outlook`" in steps[0]
+    assert not handoff.keys() & {"blockers", "gotchas"}
+
+
+@pytest.mark.promise("S3-33")
+def test_a_yaml_report_is_read_by_its_keys(project: Path, as_json: Callable[..., Any]) -> None:
+    """As a JSON report is; and its file is left alone, since nothing can be appended to it."""
+    (project / "export.yaml").write_text(REPORT)
+    (found,) = as_json("migrate", "export.yaml", "--in-place")
+    handoff = found["handoff"]
+    assert (handoff["from_agent"], handoff["to_agent"]) == ("builder", "tester")
+    (decision,) = handoff["decisions"]
+    assert (decision["summary"], decision["rationale"]) == (
+        "Stream rows",
+        "a month does not fit into memory",
+    )
+    assert decision["alternatives"] == ["build a list", "a temporary file"]
+    assert [each["step"] for each in handoff["suggested_next_steps"]] == ["Export a whole year"]
+    assert len(handoff["open_questions"]) == 1
+    assert (project / "export.yaml").read_text() == REPORT

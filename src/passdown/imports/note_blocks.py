@@ -118,10 +118,11 @@ WORDS: tuple[Words, ...] = (
     _words(
         QUESTION,
         heading=r"(?:open|pending|deferred|outstanding) (?:questions?|issues|points|decisions?)|"
-        r"questions|unresolved|unknowns?|unclear|decisions? (?:needed|required|pending|to make)",
+        r"questions|unresolved|unknowns?|unclear|decisions? (?:needed|required|pending|to make)|"
+        r"(?:needs?|awaiting) (?:your |user |human )?(?:input|decisions?|answers?|confirmation)",
         column=r"(?:open |finalized |research )?questions?|unknowns?",
         opening=r"(?:open )?questions?|unclear|unknown|q\d*",
-        sure=r"(?:it is |it's |is |are )?(?:still )?(?:unclear|undecided|an open question)|"
+        sure=r"(?:it's |is |are |remains? )(?:still )?(?:unclear|undecided|an open question)|"
         r"(?:the |one |open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|"
         r"not sure (?:if|whether|why|how|that)|to be (?:decided|determined|clarified)|tbd",
         weak=r"questions?|unsure|wonder(?:ing)?",
@@ -129,7 +130,8 @@ WORDS: tuple[Words, ...] = (
     ),
     _words(
         BLOCKER,
-        heading=r"blockers?|blocked(?: by)?|impediments?",
+        heading=r"blockers?|blocked(?: by| on)?|blocking(?: issues?)?|impediments?|"
+        r"waiting (?:on|for)",
         column=r"blockers?|impediments?|blocked by",
         opening=r"(?:current |known |main )?blockers?|blocked(?: by| on)?|impediments?",
         sure=r"(?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|"
@@ -140,7 +142,8 @@ WORDS: tuple[Words, ...] = (
     _words(
         DECISION,
         heading=r"decisions?(?: made| taken)?|assumptions?|resolutions?|fallback|choices made|"
-        r"why we chose",
+        r"why we chose|(?:key|design|technical|architectur\w+) choices|what (?:we|i|was) decided|"
+        r"agreed(?: on)?",
         column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
         opening=r"decisions?(?! (?:id|documentation|finali[sz]ed|status|date|makers?|owner|matrix|"
         r"log|urgency|points?|needed|required|criteria)\b)|decided|verdict|conclusion|"
@@ -159,7 +162,8 @@ WORDS: tuple[Words, ...] = (
         r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
         r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)|"
         r"(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|change|break|repeat|use))|don'?ts?|never do|"
-        r"known (?:constraints?|quirks?)",
+        r"known constraints?|quirks?|foot-?guns?|land-?mines?|non-obvious|surprises?|heads[- ]?up|"
+        r"things to (?:know|watch|remember|avoid)|(?:important|critical) (?:notes?|details)",
         column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
         r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
         opening=r"risks?|important|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
@@ -211,8 +215,8 @@ WORDS: tuple[Words, ...] = (
         r"execution order|still (?:needs?|to do|open|outstanding)|what to do|do (?:next|first)|"
         r"future(?: work)?|to-?dos?|(?:corrective )?actions?|"
         r"should do|guidance|recommendations?|instructions?|priorit(?:y|ies)|phasing|"
-        r"to (?:validate|verify|do|apply|test|check|fix|investigate|review|address|implement)|"
-        r"targets|left to do|follow-?ups?|action items|treatment sequence|"
+        r"(?<!how )to (?:validate|verify|do|apply|test|check|fix|investigate|review|address|"
+        r"implement)|targets|left to do|follow-?ups?|action items|treatment sequence|"
         r"requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|"
         r"implementation (?:order|plan|sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$)",
         column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)|to-?do|"
@@ -221,13 +225,14 @@ WORDS: tuple[Words, ...] = (
         r"fixme|left to do|still to do",
         sure=r"\A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?"
         r"(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|"
-        r"to-?do|(?:still )?(?:needs? to|remains to) be \w+|(?:should|must|shall) (?:now |next |"
-        r"then |be )?(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|"
+        r"(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|"
+        r"(?:should|must|shall) (?:now |next |then |be )?"
+        r"(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|"
         r"update|review|document|investigate|executed|integrate|remove|replace|move|extend|"
         r"decide|finish|continue|start|begin|wire|handle|make|create|build|cover|measure)(?!\w*ing)\w*",
         weak=r"should|must|then|next|shall|needs? to|have to|later",
-        key=r"next(?:_steps?|_actions?|_tasks?)?|future_work|todos?|remaining(?:_work|_tasks)?|"
-        r"actions|action_items|follow_?ups|recommendations|pending(?:_work|_tasks)?",
+        key=r"next(?:_steps?|_actions?|_tasks?)?|future_work|todos?|remaining(?:_work|_tasks|_items)?|"
+        r"actions|action_items|follow_?ups|recommendations|pending(?:_\w+)?|outstanding(?:_\w+)?",
     ),
 )
 
@@ -239,8 +244,8 @@ FIELDS = {
     r"because|evidence",
     "alternatives": r"(?:\w+ )?(?:alternatives?|options)(?: \w+)?|rejected(?: \w+)?|"
     r"(?:considered|instead of|over)(?: .*)?",
-    "remedy": r"mitigations?\b.*|fix(?:es)?(?: (?:applied|needed))?|.*resolution|treatment|"
-    r"prevention|workaround|enforcement|suggested.*|remedy|solution(?: needed)?|recommendation|"
+    "remedy": r"mitigations?\b.*|(?:\w+ )?fix(?:es)?(?: (?:applied|needed))?|.*resolution|"
+    r"treatment|prevention|workaround|enforcement|suggested.*|remedy|solution(?: needed)?|recommendation|"
     r"how to (?:avoid|fix).*",
     "grade": r"severity|.*priority|likelihood|level|criticality|urgency",
     "status": r"status|state|result|verdict|outcome|pass(?:ed)?",
@@ -347,10 +352,14 @@ def without_signs(text: str) -> str:
     return _SIGNS.sub("", text, count=1)
 
 
+_SNAKE = re.compile(r"\A[a-z]+(?:_[a-z]+)+(?=:)")
+
+
 def by_opening(text: str) -> Cue | None:
     """The kind that a line names before its first colon."""
-    bare = without_signs(text)
-    return _first_cue(0.9, ((words.kind, words.opening.match(bare)) for words in WORDS))
+    bare = _SNAKE.sub(lambda match: match[0].replace("_", " "), without_signs(text))
+    cue = _first_cue(0.9, ((words.kind, words.opening.match(bare)) for words in WORDS))
+    return cue or (Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None)
 
 
 def by_words(text: str) -> Cue | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections import Counter
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.kinds import NOT_STATED
@@ -94,7 +95,7 @@ def extract_note(text: str, name: str = "", *, root: str = "") -> NoteExtraction
     blocks = report if is_report else markdown_blocks(text, matter_end(text))
     finder = _ItemExtractor(text, is_report=is_report)
     for at, block in enumerate(blocks):
-        finder.take(block, blocks[at + 1 : at + 4])
+        finder.take(block, blocks[at + 1 : at + 40])
     found = [*finder.found, *files_of(text, blocks, is_report=is_report, root=root)]
     found.sort(key=lambda item: (item.span, item.kind))
     header = _header(text, blocks, is_report=is_report)
@@ -118,6 +119,8 @@ _WHY = re.compile(
     r"[,;.(]? (?:because|due to|so that|since|rationale:|reason:|why:) | -- | \u2014 ",
     re.IGNORECASE,
 )
+# What follows the first sentence of a listed decision explains it.
+_NEXT_SENTENCE = re.compile(r"(?<=[a-z0-9)`'\"][.!]) (?=[A-Z`\"(])")
 _DASH = re.compile(r" [-\u2013] ")
 _OVER = re.compile(
     r"(?:\bover|,? instead of|,? rather than|\bnot using|[,;(\u2014\u2013-] ?not"
@@ -224,7 +227,8 @@ def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
         lead = _LEAD.match(said)
         if lead and (_DOING.match(lead[1]) or len(lead[1].split()) > 3):
             return _Parts(lead[1].strip(), lead[2].strip(), tuple(others))
-        match = _DASH.search(said, 8) or _ASIDE_END.search(said, 8)
+        match = _DASH.search(said, 8) or _NEXT_SENTENCE.search(said, 8)
+        match = match or _ASIDE_END.search(said, 8)
     why = said[match.end() :].strip(" :") if match else ""
     why = why.rstrip(").") if why.count(")") > why.count("(") else why
     summary = said[: match.start()].strip() if match and why else said
@@ -314,6 +318,7 @@ _MAIN_NAMES = dict.fromkeys((*MAIN, GATE), _SUMMARY) | {DECISION: (*_SUMMARY[:4]
 
 _NOTHING = re.compile(
     r"-*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|false)\W*|"
+    r"none(?: ?[.,;:!(\u2013\u2014]| -).*|"
     r"no (?:open |known |new |further |remaining |outstanding |pending )?(?:blocker|issue|risk|"
     r"question|problem|concern|work|task|item)s?\b.{0,25}",
     re.IGNORECASE,
@@ -389,11 +394,14 @@ class _ItemExtractor:
         self._taken: dict[tuple[str, ...], list[str]] = {}
         self._left: list[tuple[tuple[str, ...], NoteSpan]] = []
         self._last_section: tuple[str, ...] = ()
+        self._told: tuple[str, ...] = ()
 
     def take(self, block: Block, after: Sequence[Block]) -> None:
         """Take what a block says; `after` are the blocks that follow."""
         if not self.is_report and block.trail and is_reference(block.trail[-1]):
             return
+        if self._told and block.trail[: len(self._told)] == self._told:
+            return  # the section is one item, which its heading names
         if block.form == "row":
             self._row(block)
         elif block.form == "value":
@@ -422,20 +430,53 @@ class _ItemExtractor:
     # Markdown
 
     def _heading(self, block: Block, after: Sequence[Block]) -> None:
+        """Take a heading that is an item: a decision with its reason, a finding with what is said
+        about it, or a numbered step.
+        """
+        section = (*block.trail, block.text)
+        below = list(takewhile(lambda each: each.trail[: len(section)] == section, after))
+        body = next((each for each in below[:3] if each.form in ("text", "item")), None)
+        if body is None or body.trail != section or not self._decision_heading(block, body):
+            self._section_item(block, section, below)
+
+    def _decision_heading(self, block: Block, body: Block) -> bool:
         """A heading below `Decisions` is a decision if a reason follows it."""
         above = by_heading(block.trail[-1:])
-        body = next((b for b in after if b.form in ("text", "item")), None)
-        is_near = body is not None and body.trail == (*block.trail, block.text)
-        if body is None or not is_near:
-            return
         cells = body.cells or (Cell(*_label(body.text), body.start, body.end),)
         has_why = any(field_of(cell.name) == "why" for cell in cells)
         is_stated = any(cell.name and by_column(cell.name) for cell in cells)
         is_choice = _CHOICE_HEADING.search(block.text) is not None
-        if has_why and not is_stated and (is_choice or (above and above.kind == DECISION)):
-            title = Cell("", re.sub(r"^[\d. ]+", "", block.text), block.start, block.end)
-            fields = _fields(DECISION, _cell_parts(DECISION, (title, *cells), ""))
-            self._keep(Cue(DECISION, 0.8, "decision"), fields, block)
+        if not has_why or is_stated or not (is_choice or (above and above.kind == DECISION)):
+            return False
+        title = Cell("", re.sub(r"^[\d. ]+", "", block.text), block.start, block.end)
+        fields = _fields(DECISION, _cell_parts(DECISION, (title, *cells), ""))
+        self._keep(Cue(DECISION, 0.8, "decision"), fields, block)
+        return True
+
+    def _section_item(self, block: Block, section: tuple[str, ...], below: Sequence[Block]) -> None:
+        """A finding below `Issues` that has labels such as `Evidence:`, or a numbered step below
+        `Next steps`; its section is part of it.
+        """
+        above = by_heading(block.trail)
+        is_over = _OVER_MARK.search(block.text) or any(each.check for each in below)
+        if is_over or not below or not block.trail:
+            return
+        names = [_label_of(each) for each in below]
+        is_issue = above.kind == GOTCHA if above else _FINDINGS.search(block.trail[-1])
+        title = storable(_NUMBERED_TITLE.sub("", block.text))
+        whole = block._replace(end=below[-1].end)
+        if is_issue and any(map(_FINDING_LABEL.fullmatch, names)):
+            remedies = (e for e in below if "remedy" in map(field_of, _labels_near(e)))
+            said = [_label(each.text)[1] for each in remedies if each.form != "label"]
+            parts = _Parts(title, remedy=storable(next(iter(said), "")), grade=block.text)
+            self._keep(Cue(GOTCHA, 0.8, "finding"), _fields(GOTCHA, parts), whole)
+        elif above and above.kind == NEXT and _is_step(block.text, below):
+            about = storable(below[0].text) if below[0].form == "text" else ""
+            parts = _Parts(title, about, grade=block.text)
+            self._keep(Cue(NEXT, 0.8, above.words), _fields(NEXT, parts), whole)
+        else:
+            return
+        self._told = section
 
     def _item(self, block: Block) -> None:
         if block.check == "done" or _is_nothing(block.text) or self._gate_line(block):
@@ -680,7 +721,7 @@ class _ItemExtractor:
 
     def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
         main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
-        if not main or (cue.kind, main) in self._said:
+        if not main or (cue.kind, main) in self._said or _is_figure(main):
             return
         if cue.kind in _ACTIVE and block.check != "todo" and self._is_description(block):
             span = NoteSpan(block.start, block.end, block.line, cue.kind, cue.words)
@@ -709,7 +750,45 @@ def _section(trail: tuple[str, ...]) -> tuple[str, ...]:
     return trail[:-1] if trail and trail[-1].endswith(":") else trail
 
 
+_FINDINGS = re.compile(r"\b(?:findings|defects|review comments|observations)\b", re.IGNORECASE)
+_FINDING_LABEL = re.compile(
+    r"(?:problem|evidence|severity|impact|expected|actual|steps to reproduce|reproduction.*|"
+    r"symptoms?|root cause|location|file|"
+    r"(?:required |suggested |recommended |proposed )?(?:fix|change|resolution))",
+    re.IGNORECASE,
+)
+_NUMBERED_TITLE = re.compile(
+    r"\A(?:(?:step|task|item|action) )?#?\d{1,2}[.):]? *[\u2014\u2013:-]? *(?=\S+ \S)",
+    re.IGNORECASE,
+)
+_IMPERATIVE = re.compile(
+    r"(?:add|build|check|clean|commit|confirm|convert|create|decide|deploy|disable|document|enable|"
+    r"extend|finish|fix|get|implement|improve|install|integrate|investigate|make|merge|migrate|move|"
+    r"publish|push|rebuild|refactor|remove|replace|review|rotate|run|set ?up|ship|start|test|"
+    r"update|upgrade|verify|wire|write)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_step(title: str, below: Sequence[Block]) -> bool:
+    """Whether a numbered heading is a step itself, and not the title of a list of steps."""
+    bare = _NUMBERED_TITLE.sub("", title)
+    is_plain = all(each.form in ("text", "code", "label") for each in below)
+    has_rows = any(each.form in ("row", "heading") for each in below)
+    return bare != title and not has_rows and (is_plain or _IMPERATIVE.match(bare) is not None)
+
+
 _CHOICE_HEADING = re.compile(r"\b(?:choice|decision|chosen|approach)\b", re.IGNORECASE)
+
+
+def _labels_near(block: Block) -> list[str]:
+    """The label that a block begins with, and the one above it."""
+    above = block.trail[-1] if block.trail else ""
+    return [_label_of(block), above.rstrip(": ") if above.endswith(":") else ""]
+
+
+def _label_of(block: Block) -> str:
+    return block.text.rstrip(": ") if block.form == "label" else _label(block.text)[0]
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -1252,9 +1331,9 @@ def _change(text: str, block: Block, found: _Mention) -> tuple[str, str]:
             after = text[found.end : min(block.end, found.end + 160)]
             verb = next((m for m in _VERBS.finditer(after) if _PAST.search(m[0])), None)
             if verb:
+                # "added a check", "removed a flag": of the file, that is a change.
                 is_made = verb.lastgroup == "created" and verb[0][:3].lower() != "add"
-                change = "delete" if verb.lastgroup == "delete" else "modify"
-                return ("created" if is_made else change), verb[0].lower()
+                return ("created" if is_made else "modify"), verb[0].lower()
             if any(map(_WORK_HEADING.search, block.trail[-2:])):
                 return "modify", "work"
     for title in reversed(block.trail[-2:]):
