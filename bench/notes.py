@@ -140,7 +140,7 @@ def _briefed(workspace: passdown.Workspace, note: Note) -> Briefed:
     for name, held in LISTS.items():
         by_address = {entry["address"]: entry for entry in state[held.state]}
         for number, given in enumerate(handoff.get(name, []), start=1):
-            item = given if isinstance(given, dict) else {held.sentence: given}
+            item: dict[str, Any] = given
             short = f"{held.letter}{number}"
             address = f"{note.name}#{short}"
             is_shown = one_line(item[held.sentence]) in lines.get(short, "")

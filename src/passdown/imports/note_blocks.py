@@ -213,10 +213,11 @@ WORDS: tuple[Words, ...] = (
         r"remaining|"
         r"(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|work|actions?|items?)|"
         r"execution order|still (?:needs?|to do|open|outstanding)|what to do|do (?:next|first)|"
-        r"future(?: work)?|to-?dos?|(?:corrective )?actions?|"
+        r"how to (?:continue|resume|proceed)|"
+        r"future(?: work)?|to-?dos?|actions?(?= ?$| ?[:(]| items?| (?:required|needed))|"
         r"should do|guidance|recommendations?|instructions?|priorit(?:y|ies)|phasing|"
         r"(?<!how )to (?:validate|verify|do|apply|test|check|fix|investigate|review|address|"
-        r"implement)|targets|left to do|follow-?ups?|action items|treatment sequence|"
+        r"implement)|left to do|follow-?ups?|action items|treatment sequence|"
         r"requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|"
         r"implementation (?:order|plan|sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$)",
         column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)|to-?do|"
@@ -245,8 +246,8 @@ FIELDS = {
     "alternatives": r"(?:\w+ )?(?:alternatives?|options)(?: \w+)?|rejected(?: \w+)?|"
     r"(?:considered|instead of|over)(?: .*)?",
     "remedy": r"mitigations?\b.*|(?:\w+ )?fix(?:es)?(?: (?:applied|needed))?|.*resolution|"
-    r"treatment|prevention|workaround|enforcement|suggested.*|remedy|solution(?: needed)?|recommendation|"
-    r"how to (?:avoid|fix).*",
+    r"treatment|prevention|workaround|enforcement|suggested.*|remedy|solution(?: needed)?|"
+    r"recommendation|how to (?:avoid|fix).*",
     "grade": r"severity|.*priority|likelihood|level|criticality|urgency",
     "status": r"status|state|result|verdict|outcome|pass(?:ed)?",
     "aside": r"#|no\.?|id|.* id|owner|agent|effort|source|origin|path|file|date|phase|tier|timing|"
@@ -284,12 +285,16 @@ _OTHER = re.compile(
 _TELLING = re.compile(
     r"\b(?:learned|remember|works|working|completed|achieved|insights?|principles|facts|"
     r"preferences|philosophy|success|benefits?|value|pain points?|loves?|hates?|reminders?|"
-    r"symptoms|quotes?|decisions|shipped|merged)\b",
+    r"symptoms|quotes?|decisions|shipped|merged|test (?:scenarios?|cases?|data|accounts?)|"
+    r"(?:success|acceptance|exit) (?:criteria|metrics)|expected (?:results?|outcomes?|behaviou?r)|"
+    r"troubleshooting|rollback|examples?|credentials|timeline|definition of done|scenarios)\b",
     re.IGNORECASE,
 )
 
 
-_SOLVED = re.compile(r"\b(?:fixe[sd]|resolved|solved|closed|addressed)\b", re.IGNORECASE)
+_SOLVED = re.compile(
+    r"\b(?:fixe[sd]|(?<!un)resolved|(?<!un)solved|closed|addressed|answered)\b", re.IGNORECASE
+)
 
 
 def is_reference(title: str) -> bool:
@@ -317,7 +322,7 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
             return None  # the title of the whole note announces nothing
         for words in WORDS:
             match = words.heading.search(said)
-            if match and words.kind == GOTCHA and _SOLVED.search(title):
+            if match and words.kind in (GOTCHA, BLOCKER, QUESTION) and _SOLVED.search(title):
                 return None  # what is over
             if match and (is_near or words.kind in (NEXT, GOTCHA)):
                 return Cue(words.kind, 0.9 - 0.05 * min(depth, 3), match[0].lower())

@@ -348,7 +348,11 @@ _CRITERIA = re.compile(
     r"definition of done|done when)\b",
     re.IGNORECASE,
 )
-_OVER_MARK = re.compile(r"\((?:resolved|fixed|closed|done)\)|\u2705", re.IGNORECASE)
+_OVER_MARK = re.compile(
+    r"\((?:resolved|fixed|closed|done|complete[d]?)\)|\u2705|"
+    r"[\u2014\u2013:-] ?(?-i:COMPLETED?|DONE)\b",
+    re.IGNORECASE,
+)
 _RESOLVED = re.compile(r"resolved\b", re.IGNORECASE)
 _FIGURES = re.compile(
     r"(?:metric|value|score|attribute|field|result|criterion|weight|parameter|total)s?|.*\brpn",
@@ -395,9 +399,11 @@ class _ItemExtractor:
         self._left: list[tuple[tuple[str, ...], NoteSpan]] = []
         self._last_section: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
+        self._after: Sequence[Block] = ()
 
     def take(self, block: Block, after: Sequence[Block]) -> None:
         """Take what a block says; `after` are the blocks that follow."""
+        self._after = after
         if not self.is_report and block.trail and is_reference(block.trail[-1]):
             return
         if self._told and block.trail[: len(self._told)] == self._told:
@@ -493,12 +499,12 @@ class _ItemExtractor:
         opening = by_opening(block.text)
         if opening and (heading is None or is_exact(opening)):
             self._add(opening, block)
-        elif heading and heading.kind == DECISION and block.text.endswith("?"):
-            self._add(heading._replace(kind=QUESTION), block)
-        elif heading and not (heading.kind == GOTCHA and _OVER_MARK.search(block.text[:200])):
-            self._add(heading, block, is_listed=True)
         elif heading is None:
             self._sentences(block)
+        elif heading.kind == DECISION and block.text.endswith("?"):
+            self._add(heading._replace(kind=QUESTION), block)
+        elif not _is_over(heading.kind, block.text):
+            self._add(heading, block, is_listed=True)
 
     def _paragraph(self, block: Block, after: Block | None) -> None:
         raw = self.text[block.start : block.end].strip().splitlines()
@@ -585,8 +591,8 @@ class _ItemExtractor:
             if said.endswith(":") or not said or self._gate_line(place):
                 continue  # it introduces what follows
             cue = by_opening(said) or by_words(said)
-            if cue and cue.words == "?" and self.text[end : block.end].strip(" *_)\n"):
-                cue = None  # the answer follows
+            if cue and cue.words == "?" and self._is_answered(block, end):
+                cue = None
             if cue and cue.kind in MAIN:
                 self._add(cue, place)
                 continue
@@ -595,6 +601,13 @@ class _ItemExtractor:
                 self.ambiguous.append(NoteSpan(start, end, place.line, hint.kind, hint.words))
             elif block.form == "item":
                 self._left.append((block.trail, NoteSpan(start, end, place.line, "", "")))
+
+    def _is_answered(self, block: Block, end: int) -> bool:
+        """Whether something follows a question in its block, or the next block is its answer."""
+        if self.text[end : block.end].strip(" *_)\n"):
+            return True
+        following = self._after[0] if self._after else None
+        return following is not None and _ANSWER.match(following.text) is not None
 
     def _gate_line(self, block: Block) -> bool:
         """Take a line such as `Lint: PASS`."""
@@ -778,7 +791,23 @@ def _is_step(title: str, below: Sequence[Block]) -> bool:
     return bare != title and not has_rows and (is_plain or _IMPERATIVE.match(bare) is not None)
 
 
+_ANSWERED = re.compile(
+    r"\?\W{0,6}(?:answer|resolved|decided|yes\b|no\b|confirmed|\u2192|->|\u2705)|"
+    r"\((?:resolved|answered)\)",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(
+    r"\W*(?:a\d*:|answer(?:ed)?\b|decision\b|decided\b|resol(?:ution|ved)\b|recommend(?:ation|ed)\b|"
+    r"verdict\b|ruling\b|response\b|yes\b|no\b|confirmed\b|\u2192|->)",
+    re.IGNORECASE,
+)
 _CHOICE_HEADING = re.compile(r"\b(?:choice|decision|chosen|approach)\b", re.IGNORECASE)
+
+
+def _is_over(kind: str, text: str) -> bool:
+    """Whether a listed item is marked as done, resolved or answered."""
+    marks = {GOTCHA: _OVER_MARK, NEXT: _OVER_MARK, QUESTION: _ANSWERED}.get(kind)
+    return marks is not None and marks.search(text[:200]) is not None
 
 
 def _labels_near(block: Block) -> list[str]:
