@@ -32,7 +32,10 @@ def conversation(prompt: str) -> list[tuple[str, str]]:
 
 
 def architect(messages: list[tuple[str, str]], log: Path) -> str:
-    """Begins with a verdict; keeps to the style that it told this coder, if it can see it."""
+    """Begins with a verdict; keeps to the style that it told this coder, if it can see it.
+
+    It replies as reviewers do, without a handoff.
+    """
     said = "\n".join(text for role, text in messages if role == "assistant")
     told = re.findall(r"STYLE-(TABS|SPACES)-FOR-(\w+)", said)
     peer = "".join(re.findall(r"You work with coder-(\w)", messages[0][1]))
@@ -41,8 +44,7 @@ def architect(messages: list[tuple[str, str]], log: Path) -> str:
     verdict = "APPROVED" if len(told) >= 2 else "CHANGES"
     if "budget is used up" in messages[-1][1]:
         verdict = "CONTINUE"
-    said = f"{verdict} STYLE-{style}-FOR-{peer} (review {len(told) + 1})"
-    return said if verdict == "CONTINUE" else f"{said}\n{handoff('Reviewed.')}"
+    return f"{verdict} STYLE-{style}-FOR-{peer} (review {len(told) + 1})"
 
 
 def coder(name: str) -> str:

@@ -23,7 +23,7 @@ from passdown.core.redaction import redact
 from passdown.core.text import text_problems, visible
 from passdown.core.times import stamp
 from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, PassdownError, Problem
-from passdown.relay.run import LEG, REVIEW, USED_UP, VERDICTS
+from passdown.relay.run import LEG, REVIEW, USED_UP, VERDICTS, overlapped
 from passdown.relay.runs import EXPRESS
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
@@ -577,13 +577,7 @@ def instance_at(run: Run, turn: LegRun) -> str:
 
     An agent with two turns at the same time has an instance, and so a conversation, for each.
     """
-    is_second = any(
-        other.agent == turn.agent
-        and other.number < turn.number
-        and (not other.ended_at or other.ended_at > turn.started_at)
-        for other in run.legs.values()
-        if other.kind == LEG
-    )
+    is_second = any(other.kind == LEG for other in overlapped(run, turn))
     return instance_name(turn.agent, f"{run.run}.{turn.number}" if is_second else run.run)
 
 

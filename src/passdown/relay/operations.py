@@ -15,7 +15,7 @@ from passdown.errors import InvalidInput, NotAllowed, Problem
 from passdown.ledger.channel import any_author
 from passdown.relay.agents import AgentStates, AgentStatus
 from passdown.relay.run import ENDINGS, RUNNING, WAITING, Run
-from passdown.relay.runs import Runs, follow_up, listed_document, readable_runs, run_document
+from passdown.relay.runs import Runs, follow_up, readable_runs, run_document
 from passdown.workspace import Workspace
 from passdown.workspace.streams import WorkspaceStreams, may_record
 
@@ -39,7 +39,7 @@ def list_runs(workspace: Workspace, status: str = "") -> RunList:
         raise InvalidInput("nothing was listed", [problem])
     found, damages = readable_runs(Runs(workspace))
     now = _now(workspace)
-    items = [listed_document(run, now) for run in found if status in ("", run.status)]
+    items = [run_document(run, now, is_listed=True) for run in found if status in ("", run.status)]
     return RunList(items, [damage.to_dict() for damage in damages])
 
 

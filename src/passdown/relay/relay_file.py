@@ -68,11 +68,17 @@ _WORDS = List(ANY_TEXT, most=1_000, takes_one=True)
 _VARIABLE = Pattern("[^=\\0]+")
 
 
+_TYPES = {"str": ANY_TEXT, "bool": TRUTH, "tuple[str, ...]": _NAMES}
+
+
 def _declared(value: Any, /, **types: Type) -> type[Any]:
-    """The shape that a value's plain data is held to; names and defaults are the value's own."""
+    """The shape that a value's plain data is held to; names and defaults are the value's own, and
+    types too where the annotation says enough.
+    """
     fields: Document = {}
     for name in value._fields:
-        of, default = types[name], value._field_defaults.get(name, REQUIRED)
+        of = types.get(name) or _TYPES[value.__annotations__[name].__forward_arg__]
+        default = value._field_defaults.get(name, REQUIRED)
         if default is REQUIRED or not isinstance(of, Part | Map):
             fields[name] = declare(of, default=default)
         else:
@@ -89,18 +95,13 @@ _WHEN = _declared(
     gate=Choice("", "approved", "rejected"),
     verdict=List(Choice(*APPROVALS, *VERDICTS), takes_one=True),
 )
-_RULE = _declared(Rule, go=_NAMES, when=Part(_WHEN), at_most=Number(0, 1_000), otherwise=_NAMES)
+_RULE = _declared(Rule, when=Part(_WHEN), at_most=Number(0, 1_000))
 _LEG = _declared(
     Leg,
     leg=TASK_ID,
     agent=AGENT,
     kind=Choice(*KINDS),
-    request=ANY_TEXT,
     phase=Choice("", *PHASES),
-    gate=ANY_TEXT,
-    peer=ANY_TEXT,
-    fresh=TRUTH,
-    joins=_NAMES,
     then=List(Part(_RULE)),
 )
 RUNNER_SHAPE = _declared(
@@ -111,8 +112,6 @@ RUNNER_SHAPE = _declared(
     pass_env=Optional(List(_VARIABLE)),
     max_output=Number(1_000, 1_000_000_000),
     timeout_s=Number(0, 604_800, is_float=True),
-    script=ANY_TEXT,
-    python=ANY_TEXT,
 )
 _LIMITS = _declared(
     AgentLimits,
@@ -124,24 +123,18 @@ _AGENT = _declared(
     RelayAgent,
     runner=Part(RUNNER_SHAPE),
     profile=AGENT,
-    role=ANY_TEXT,
     rules=_WORDS,
-    spec=ANY_TEXT,
-    templates=ANY_TEXT,
     memory=Choice("task", "project"),
     sharing=Choice("off", "pairs", "all"),
-    separate=_NAMES,
     max_age_hours=Optional(Number(0, 1_000_000, is_float=True)),
     needs=Map(_WORDS),
     limits=Part(_LIMITS),
-    review_by=ANY_TEXT,
 )
 _RELAY = _declared(
     RelayFields,
     relay=TASK_ID,
     agents=Map(Part(_AGENT), key=AGENT, least=1, most=100),
     legs=List(Part(_LEG), least=1, most=500),
-    description=ANY_TEXT,
     budget=Number(50, 1_000_000),
     parallel=Number(1, 64),
 )

@@ -561,15 +561,14 @@ def joined_name(agents: Sequence[str]) -> str:
     return f"{len(agents)}-agents-{mark}"
 
 
-def is_overlapping(run: Run, turn: LegRun) -> bool:
-    """Whether an earlier turn of the same agent with the same peer was open when it started."""
-    return any(
-        other.agent == turn.agent
-        and other.number < turn.number
-        and (not other.ended_at or other.ended_at > turn.started_at)
-        and peer_of(run, other) == peer_of(run, turn)
+def overlapped(run: Run, turn: LegRun) -> list[LegRun]:
+    """The earlier turns of the same agent that were open when a turn started."""
+    return [
+        other
         for other in run.legs.values()
-    )
+        if (other.agent, other.number < turn.number) == (turn.agent, True)
+        and (not other.ended_at or other.ended_at > turn.started_at)
+    ]
 
 
 def _matching_rule(relay: Relay, leg: Leg, ended: tuple[str, ...]) -> tuple[str, Rule]:
@@ -692,8 +691,9 @@ class _TransitionBuilder:
         self.followed.append(turn.number)
         why = _reason(turn, rule, gate, is_used_up=is_used_up)
         for target in rule.otherwise if is_used_up else rule.go:
-            # What a review says is for the agent that it sends the task to.
-            guidance = gate.reason or (turn.summary if turn.verdict else "")
+            # What a review or an answer says is for the agent that it sends the task to.
+            is_reply = bool(turn.verdict) or leg.kind == "question"
+            guidance = gate.reason or (turn.summary if is_reply else "")
             self._go(leg, target, turn, guidance, why)
 
     def _go(self, leg: Leg, target: str, turn: LegRun, guidance: str, why: str) -> None:

@@ -242,9 +242,6 @@ def _secret_problems(relay: Relay) -> list[Problem]:
     ]
 
 
-_DETAIL_FIELDS = ("turns", "file")
-
-
 def seconds_between(start: str, end: str) -> float:
     """Seconds between two stored times; 0 if one is missing."""
     if not start or not end:
@@ -299,8 +296,12 @@ def turn_document(run: Run, turn: LegRun) -> JsonObject:
     }
 
 
-def run_document(run: Run, now: str) -> JsonObject:
-    """A run as a plain JSON object; `now` is the time."""
+def run_document(run: Run, now: str, *, is_listed: bool = False) -> JsonObject:
+    """A run as a plain JSON object; `now` is the time. In a list, with the number of its turns
+    instead of the turns, and without its file.
+    """
+    turns = [turn_document(run, turn) for turn in run.legs.values()]
+    details = {"turns": turns, "file": run.relay.document}
     return {
         "run": run.run,
         "relay": run.relay.name,
@@ -317,16 +318,8 @@ def run_document(run: Run, now: str) -> JsonObject:
         "asked": [ask.document() for ask in run.asked],
         "granted": run.granted,
         "loops": {name: [run.loops_of(name), run.loops_allowed(name)] for name in run.relay.agents},
-        "turns": [turn_document(run, turn) for turn in run.legs.values()],
-        "file": run.relay.document,
+        **({"legs": len(turns)} if is_listed else details),
     }
-
-
-def listed_document(run: Run, now: str) -> JsonObject:
-    """A run as a plain JSON object for lists: without its turns and its file."""
-    whole = run_document(run, now)
-    kept = {name: value for name, value in whole.items() if name not in _DETAIL_FIELDS}
-    return {**kept, "legs": len(whole["turns"])}
 
 
 def readable_runs(runs: Runs) -> tuple[list[Run], list[Damaged]]:

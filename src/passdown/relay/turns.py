@@ -41,8 +41,8 @@ from passdown.relay.run import (
     REVIEW,
     VERDICTS,
     WORK,
-    is_overlapping,
     next_agent,
+    overlapped,
     peer_of,
 )
 from passdown.relay.runners import AgentRequest
@@ -521,8 +521,9 @@ class Turns:
         brief = brief_for(
             self._streams.context, run.task, turn.agent, run.relay.budget, needs=needs
         )
-        number = turn.number if is_overlapping(run, turn) else 0
-        conversations, peer = self._conversations(run, turn.agent, number), peer_of(run, turn)
+        peer = peer_of(run, turn)
+        is_second = any(peer_of(run, other) == peer for other in overlapped(run, turn))
+        conversations = self._conversations(run, turn.agent, turn.number if is_second else 0)
         if leg.fresh:
             conversations.reset(peer, key=f"{_key(run, turn)}/fresh")
         values = {
@@ -612,13 +613,16 @@ class Turns:
     def _read(self, run: Run, turn: LegRun, text: str) -> Document:
         """The handoff in a reply, checked without recording it; of a review, with its verdict.
 
-        A review or an answer needs no handoff: its text is the summary.
+        A review or an answer needs no handoff. Its text is between the two agents: briefs of the
+        task, which others get too, say only that there was one.
         """
         kind, found = run.relay.legs[turn.leg].kind, {}
         if verdicts := _verdicts(kind):
             found = {"verdict": read_verdict(text, verdicts)[0]}
         if kind != WORK and handoff_section(text) is None:
-            summary = excerpt(storable(text).strip(), MAX_SUMMARY)
+            what = f"{kind.replace('_', ' ')} for {peer_of(run, turn)}"
+            summary = ": ".join((what, *found.values()))
+            found["reply"] = excerpt(storable(text).strip(), MAX_SUMMARY)
             data: Document = {"task": run.task, "from_agent": turn.agent, "outcome": "completed"}
             data |= {"summary": summary}
         else:
@@ -685,7 +689,7 @@ class Turns:
             "to": origin.get("to", ""),
             "version": version,
             "gates": [gate.address for gate in found if gate.version == version],
-            "summary": handoff.get("summary", ""),
+            "summary": origin.get("reply") or handoff.get("summary", ""),
             **({"verdict": verdict} if verdict else {}),
             "measured": {**measured, "record_bytes": len(record.body) if record else 0, **counts},
         }
