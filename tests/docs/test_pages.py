@@ -44,7 +44,7 @@ def test_the_page_on_switches_has_the_limits_and_the_three_ways_in() -> None:
         ("blockers", artifact.MAX_BLOCKERS),
     ):
         assert re.search(rf"\b{value} {name}", page), name
-    for way in ("ws.switch(", "ws.context.prompt(", "passdown switch --task", "AGENTS.md"):
+    for way in ("ws.switch(", "ws.context.prompt(", "passdown switch T-1", "AGENTS.md"):
         assert way in page
 
 

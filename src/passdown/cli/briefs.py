@@ -36,6 +36,7 @@ _MAX_DISPLACED = 12
     "T-1 --agent coder --format yaml --no-record",
     "T-1 --check prompt.txt",
     like="brief",
+    finds_task=True,
     alone={"check": (), "left_out": ("agent", "budget", "counter", "tags")},
     choices={"format": ("markdown", "plain", "yaml", "json", "summary", "injection")},
     help={
@@ -119,7 +120,7 @@ operation(
     print_why,
     "T-1#d3 --agent coder",
     "T-1#d3 --agent coder --json",
-    help={"agent": "who was told, or wasn't"},
+    help={"agent": "the agent that the brief was for"},
 )
 
 
@@ -129,6 +130,7 @@ operation(
     "T-2 --for computed --complexity easy --explain",
     "T-2 --for compact",
     flags={"purpose": "--for"},
+    finds_task=True,
     help={
         "purpose": "next: what its dependencies pass on, and its steps (default); "
         "computed: what bears on it; compact: itself in 2,000 characters",
@@ -144,7 +146,7 @@ def context(
     complexity: Literal["easy", "normal", "complex"] | None = None,
     explain: bool = False,
 ) -> None:
-    """Print what earlier work has for a task."""
+    """Print what earlier tasks pass on to a task."""
     if purpose != "computed" and (explain or complexity):
         raise UsageError("--explain and --complexity belong to --for computed")
     with session.open() as workspace:

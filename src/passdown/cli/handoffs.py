@@ -104,7 +104,7 @@ def handoff(
     dry_run: bool = False,
     **given: Any,
 ) -> int:
-    """Hand a task on, from a file or from flags."""
+    """Hand off a task, from a file or from flags."""
     if file is None and not (given["task"] and given["outcome"]):
         raise UsageError("name a FILE, or at least --task and --outcome")
     if file and "." not in file and not os.path.lexists(file) and not id_problems(file, "task"):
@@ -228,33 +228,32 @@ _GIT_TIMEOUT_S = 10.0
     "T-1 --agent coder",
     "T-1 --print",
     flags={"is_preview": "--print"},
+    finds_task=True,
     help={
-        "task": "default: the only open task",
-        "agent": "who hands off; default: PASSDOWN_AGENT, else who worked on it",
+        "agent": "the sender; default: PASSDOWN_AGENT, else the agent that worked on it",
         "is_preview": "show it; write nothing",
     },
 )
 def draft(
     session: Session,
-    task: str | None = None,
+    task: str,
     *,
     agent: str | None = None,
     is_preview: bool = False,
 ) -> None:
-    """Write a draft of a handoff from what was seen of the work."""
+    """Write a draft of a handoff from the captured work."""
     from passdown.hosts.hooks.capture import changed_files, draft_path, draft_text, write_draft
     from passdown.hosts.hooks.files import HookSessions
     from passdown.workspace.location import locate
 
     location = locate(session.store, create=False)
     with session.open() as workspace:
-        name = task or _only_open_task(workspace)
-        holder = str(workspace.task(name).holder)
-    seen = HookSessions(location.folder).newest_of(name)
+        holder = str(workspace.task(task).holder)
+    seen = HookSessions(location.folder).newest_of(task)
     agent = agent or os.environ.get("PASSDOWN_AGENT") or seen.agent or holder
-    text = draft_text(name, agent, seen, changed_files(seen, location.root, _GIT_TIMEOUT_S))
-    is_kept = not is_preview and write_draft(location.folder, name, text)
-    path = draft_path(location.folder, name, os.getcwd())
+    text = draft_text(task, agent, seen, changed_files(seen, location.root, _GIT_TIMEOUT_S))
+    is_kept = not is_preview and write_draft(location.folder, task, text)
+    path = draft_path(location.folder, task, os.getcwd())
 
     def print_text(_: object) -> None:
         if is_preview:
@@ -264,19 +263,7 @@ def draft(
         else:
             line(f"{path} has been edited already and is left as it is")
 
-    session.show({"task": name, "file": path, "written": is_kept, "text": text}, print_text)
-
-
-def _only_open_task(workspace: Workspace) -> str:
-    """The task that is meant where none is named."""
-    from passdown.hosts.hooks.files import HookSession
-    from passdown.hosts.hooks.messages import choose_task
-    from passdown.workspace.location import branch_and_commit
-
-    choice = choose_task(workspace, HookSession(), branch_and_commit(os.getcwd())[0])
-    if not choice.task:
-        raise UsageError(f"{len(choice.tasks)} tasks are open; name the one that is meant")
-    return choice.task
+    session.show({"task": task, "file": path, "written": is_kept, "text": text}, print_text)
 
 
 def _each_file(
@@ -317,7 +304,7 @@ def _each_file(
     "tasks/T-1.md --agent coder --json",
     help={
         "files": "task files with a ## Handoff",
-        "agent": "who hands off, where a file names nobody",
+        "agent": "the sender, where a file names none",
     },
 )
 def ingest(session: Session, files: list[str], *, agent: Author) -> int:
@@ -440,7 +427,7 @@ def _fraction(text: str) -> float:
     types={"minimum": _fraction},
     help={
         "files": "notes, folders of notes, patterns",
-        "agent": "who hands off, where a note names nobody",
+        "agent": "the sender, where a note names none",
         "minimum": "0..1: leave out what is less certain",
         "prompt": "print the prompt for a model instead",
         "answer": "FILE: a model's answer to that prompt",

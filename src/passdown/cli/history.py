@@ -52,6 +52,7 @@ _STATE_LISTS = (
     "T-1 --at 3 --json",
     "T-1 --files",
     flags={"shape": "--as"},
+    finds_task=True,
     exclusive=("shape", "budget", "files"),
     help={
         "at": "VERSION: a past version",
@@ -139,6 +140,7 @@ def _print_inline_plan(plan: JsonObject) -> None:
     "T-1",
     "T-1 --check prompt.txt",
     alone={"check": ()},
+    finds_task=True,
     help={"check": "FILE: whether this summary is still current"},
 )
 def summary(session: Session, task: str, *, check: str | None = None, tokens: int = 500) -> int:

@@ -562,6 +562,7 @@ def _print_sync(found: KnowledgeSync, is_updated: bool) -> None:
     "T-1",
     "T-1 --nodes 10 --budget 800 --depth 2 --format json",
     like="knowledge.pack",
+    finds_task=True,
     choices={"format": ("dot", "json")},
     help={"nodes": "at most", "budget": "TOKENS: at most", "format": "of the text"},
 )

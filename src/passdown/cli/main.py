@@ -184,94 +184,94 @@ class Verb(NamedTuple):
     line: str
 
 
-_GROUPS: dict[str, tuple[Verb, ...]] = {
-    "Start": (
-        Verb("init", "setup", "create a workspace; set up coding agents, and undo it"),
-        Verb("demo", "demo", "watch four agents build a small program, offline"),
-    ),
-    "Serve coding agents": (
-        Verb("mcp", "server", "serve agents over MCP, on standard input and output"),
-        Verb("hook", "setup", "answer a coding agent's host at one of its events"),
-        Verb("plugin", "setup", "write a plugin for Claude Code or Codex, with a skill"),
-    ),
-    "Record": (
-        Verb("task", "tasks", "create, list, show and change tasks"),
-        Verb("handoff", "handoffs", "hand a task on, from a file or from flags"),
-        Verb("draft", "handoffs", "write a draft of a handoff from what was seen of the work"),
-        Verb("ingest", "handoffs", "record the handoffs in task files"),
-        Verb("migrate", "handoffs", "turn freeform notes into handoffs"),
-        Verb("decide", "tasks", "record one decision and why"),
-        Verb("note", "tasks", "record a pattern or a gotcha"),
-        Verb("warn", "tasks", "record a warning that stays with a task"),
-        Verb("knowledge", "knowledge", "write, pack and exchange nodes and edges of the graph"),
-        Verb("mark", "tasks", "resolve, answer, close or retract an item"),
-    ),
-    "Run agents": (
-        Verb("run", "relays", "run a relay of agents on a task, and watch it"),
-        Verb("runs", "runs", "list and show runs; answer one, stop one"),
-        Verb("worker", "relays", "take turns of runs, and express items"),
-        Verb("ask", "relays", "ask an agent of a run a question, and wait for the answer"),
-        Verb("review", "relays", "let an agent of a run review a plan, code or completion"),
-        Verb("approve", "relays", "the same; exit code 1 unless it is approved"),
-        Verb("express", "express", "small jobs that jump the queue: send, list, show"),
-        Verb("agents", "runs", "show the status of each agent"),
-    ),
-    "Context for the next agent": (
-        Verb("brief", "briefs", "what an agent needs to know about a task, within a budget"),
-        Verb("switch", "switches", "the whole context of an agent that takes over"),
-        Verb("artifact", "switches", "save, list and check switch artifacts"),
-        Verb("context", "briefs", "what earlier work has for a task"),
-        Verb("rules", "switches", "rules by layer: list, show, add to a prompt"),
-        Verb("why", "briefs", "why an agent was told an item, or wasn't"),
-        Verb("measure", "switches", "measure how contexts grow from switch to switch"),
-    ),
-    "Read": (
-        Verb("state", "history", "a task's whole state, now or at a version"),
-        Verb("summary", "history", "a task in a few lines; check whether one is current"),
-        Verb("log", "history", "list records, newest first"),
-        Verb("show", "history", "show one item and the record it came from"),
-        Verb("diff", "history", "what differs between two versions of a task"),
-        Verb("history", "history", "every entry that a task has had for a path"),
-        Verb("recall", "search", "find what was recorded, by words and by meaning"),
-        Verb("graph", "knowledge", "the knowledge graph: parts, paths, tags, pictures"),
-        Verb("journal", "search", "components, blockers and gotchas, of a task or of all"),
-        Verb("inbox", "history", "list the handoffs that wait for an agent"),
-    ),
-    "Gates": (Verb("gate", "tasks", "list, approve, reject and record gates"),),
-    "Safety": (
-        Verb("verify", "maintenance", "check that the store is as it was written"),
-        Verb("heads", "maintenance", "export the heads, to keep them elsewhere for verify"),
-        Verb("backup", "maintenance", "copy the store while others write, verified"),
-        Verb("copy", "maintenance", "copy one store into another, verified"),
-        Verb("export", "maintenance", "write a bundle of one task or of everything"),
-        Verb("import", "maintenance", "import ADRs, beads, MCP memory, notes or a bundle"),
-        Verb("audit", "search", "find duplicate, outdated and never-used entries"),
-        Verb("embed", "search", "make the vectors that search by meaning needs"),
-        Verb("reindex", "maintenance", "rebuild indexes from the records"),
-        Verb("doctor", "maintenance", "check this workspace for problems"),
-        Verb("recover", "maintenance", "go on from the ledger after history was lost"),
-    ),
-    "Serve over HTTP": (
-        Verb("serve", "server", "serve the HTTP API, its events and MCP, behind tokens"),
-        Verb("token", "server", "make, list and revoke tokens for a server"),
-    ),
-    "Tools": (
-        Verb("schema", "handoffs", "print the JSON Schema of a handoff, a task or a state"),
-        Verb("template", "handoffs", "print an empty task file with a handoff section"),
-        Verb("completion", "completion", "print a completion script for your shell"),
-    ),
+_VERBS = """\
+Start
+  init       setup       create a workspace; set up coding agents, and undo it
+  demo       demo        watch four agents build a small program, offline
+Serve coding agents
+  mcp        server      serve agents over MCP, on standard input and output
+  hook       setup       answer a coding agent's host at one of its events
+  plugin     setup       write a plugin for Claude Code or Codex, with a skill
+Record
+  task       tasks       create, list, show and change tasks
+  handoff    handoffs    hand off a task, from a file or from flags
+  draft      handoffs    write a draft of a handoff from the captured work
+  ingest     handoffs    record the handoffs in task files
+  migrate    handoffs    turn freeform notes into handoffs
+  decide     tasks       record one decision and why
+  note       tasks       record a pattern or a gotcha
+  warn       tasks       record a warning that stays with a task
+  knowledge  knowledge   write, pack and exchange nodes and edges of the graph
+  mark       tasks       resolve, answer, close or retract an item
+Run agents
+  run        relays      run a relay of agents on a task, and watch it
+  runs       runs        list and show runs; answer one, stop one
+  worker     relays      take turns of runs, and express items
+  ask        relays      ask an agent of a run a question, and wait for the answer
+  review     relays      let an agent of a run review a plan, code or completion
+  approve    relays      the same; exit code 1 unless it is approved
+  express    express     small jobs that jump the queue: send, list, show
+  agents     runs        show the status of each agent
+Context for the next agent
+  brief      briefs      what an agent needs to know about a task, within a budget
+  switch     switches    the whole context of an agent that takes over
+  artifact   switches    save, list and check switch artifacts
+  context    briefs      what earlier tasks pass on to a task
+  rules      switches    rules by layer: list, show, add to a prompt
+  why        briefs      why an item was in an agent's brief, or wasn't
+  measure    switches    measure how contexts grow from switch to switch
+Read
+  state      history     a task's whole state, now or at a version
+  summary    history     a task in a few lines; check whether one is current
+  log        history     list records, newest first
+  show       history     show one item and the record it came from
+  diff       history     what differs between two versions of a task
+  history    history     every entry that a task has had for a path
+  recall     search      search what was recorded, by words and by meaning
+  graph      knowledge   the knowledge graph: parts, paths, tags, pictures
+  journal    search      components, blockers and gotchas, of a task or of all
+  inbox      history     list the handoffs that wait for an agent
+Gates
+  gate       tasks       list, approve, reject and record gates
+Safety
+  verify     maintenance verify that records are unchanged
+  heads      maintenance export the heads of all streams, for verify --against
+  backup     maintenance copy the store while others write, verified
+  copy       maintenance copy one store into another, verified
+  export     maintenance write a bundle of one task or of everything
+  import     maintenance import ADRs, beads, MCP memory, notes or a bundle
+  audit      search      find duplicate, outdated and never-used entries
+  embed      search      make the vectors that search by meaning needs
+  reindex    maintenance rebuild indexes from the records
+  doctor     maintenance check this workspace for problems
+  recover    maintenance accept the ledger as it is after history was lost
+Serve over HTTP
+  serve      server      serve the HTTP API, its events and MCP, behind tokens
+  token      server      make, list and revoke tokens for a server
+Tools
+  schema     handoffs    print the JSON Schema of a handoff, a task or a state
+  template   handoffs    print an empty task file with a handoff section
+  completion completion  print a completion script for your shell
+"""
+"""Groups, and below each its verbs: name, module and help."""
+
+
+VERBS = {
+    verb.name: verb
+    for verb in (Verb(*line.split(maxsplit=2)) for line in _VERBS.splitlines() if line[0] == " ")
 }
-VERBS = {verb.name: verb for verbs in _GROUPS.values() for verb in verbs}
 
 
 def overview() -> str:
     """All verbs by group, for `passdown` alone and `passdown help`."""
-    lines = ["usage: passdown VERB [...]", "", "Hand work from one agent to the next.", ""]
-    for group, verbs in _GROUPS.items():
-        lines += [group, *(f"  {verb.name:<10} {verb.line}" for verb in verbs), ""]
+    lines = ["usage: passdown VERB [...]", "", "Hand work from one agent to the next."]
+    for line in _VERBS.splitlines():
+        verb = VERBS.get(line.split()[0]) if line[0] == " " else None
+        lines += [f"  {verb.name:<10} {verb.line}"] if verb else ["", line]
     return "\n".join(
         [
             *lines,
+            "",
             "passdown help VERB (or passdown VERB --help) shows options and examples.",
             "--store URL or PASSDOWN_STORE names a store; default: the nearest .passdown/ folder.",
             "Exit codes: 0 done, 1 refused or problems found, 2 usage error.",

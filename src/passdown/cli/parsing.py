@@ -96,7 +96,7 @@ class Command(NamedTuple):
     `help`, `flags`, `choices` and `types` are for single parameters, by name. Help may begin with
     the name of the value: `MINUTES: how long it may take`. Of the parameters in `exclusive`, at
     most one may be given, and where `is_one_needed`, one has to be. An option in `alone` goes with
-    no other options than those.
+    no other options than those. One that `finds_task` needs no TASK where one is the only one.
     """
 
     name: str
@@ -111,6 +111,7 @@ class Command(NamedTuple):
     is_one_needed: bool = False
     alone: Mapping[str, Collection[str]] = {}
     hidden: tuple[str, ...] = ()
+    finds_task: bool = False
     has_store: bool = True
     has_json: bool = True
 
@@ -170,6 +171,8 @@ _SYNONYMS = {
     "tokens": ("--budget",),
     "depends-on": ("--needs",),
     "output": ("--keep",),
+    "version": ("--at", "--expect-version"),
+    "at": ("--expect-version",),
 }
 """What people type for an option of another name."""
 
@@ -390,6 +393,7 @@ class Parser(argparse.ArgumentParser):
         A verb with verbs below it passes on to the one that is named.
         """
         if self.command:
+            argv = self._with_task_first(argv)
             # Named before anything that is missing: a misspelled option is both.
             self._check_options(argv)
             given, unknown = self.parse_known_args(argv)
@@ -410,6 +414,19 @@ class Parser(argparse.ArgumentParser):
         self.usage = f"{self.prog} VERB ..."
         self.parse_args(argv)
         raise AssertionError  # --help has ended it
+
+    def _with_task_first(self, argv: list[str]) -> list[str]:
+        """The arguments of a command whose first one is a task, where it is named with --task."""
+        first = next((each for each in self.declared if not each.is_option), None)
+        if first is None or first.name != "task":
+            return argv
+        for place, word in enumerate(argv[: argv.index("--")] if "--" in argv else argv):
+            name, mark, value = word.partition("=")
+            if name == "--task" and mark:
+                return [value, *argv[:place], *argv[place + 1 :]]
+            if name == "--task" and place + 1 < len(argv):
+                return [argv[place + 1], *argv[:place], *argv[place + 2 :]]
+        return argv
 
     def _check_alone(self, command: Command, given: dict[str, Any]) -> None:
         """Usage error for an option that doesn't go with the others."""
@@ -432,7 +449,9 @@ class Parser(argparse.ArgumentParser):
         own_store = given.pop("store", None) if command.has_store else None
         session = Session(own_store or store, as_json=given.pop("json", False))
         for argument in self.declared:
-            if argument.is_author:
+            if argument.name == "task" and command.finds_task and "task" not in given:
+                given["task"] = session.only_task()
+            elif argument.is_author:
                 given[argument.name] = session.author(given.get(argument.name))
             elif argument.default is not _REQUIRED:
                 given.setdefault(argument.name, [] if argument.is_list else argument.default)
@@ -476,7 +495,8 @@ def _argparse_options(
     argument: Argument, command: Command
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """What `add_argument` gets for an argument."""
-    is_needed = argument.default is _REQUIRED
+    is_found = command.finds_task and argument.name == "task"
+    is_needed = argument.default is _REQUIRED and not is_found
     metavar, text = _words_of(argument, command)
     options: dict[str, Any] = {"help": text}
     if argument.type == "bool":
@@ -526,6 +546,8 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
     """The name of an argument's value, and its help."""
     metavar, text = _WORDS.get(argument.name, ("", ""))
     metavar, text = argument.metavar or metavar, text or argument.help
+    if command.finds_task and argument.name == "task":
+        text = "default: the only open one, or the branch's"
     given = command.help.get(argument.name, "")
     named, mark, rest = given.partition(": ")
     if mark and re.fullmatch(r"[A-Z0-9_:.=%-]+", named):

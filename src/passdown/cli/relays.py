@@ -725,7 +725,7 @@ _REQUEST: dict[str, Any] = {
         "text": "the request; - reads standard input",
         "kind": "plan, code, completion or budget",
         "run": "RUN: default: PASSDOWN_RUN, or the only run under way that has the agent",
-        "by": "who asks",
+        "by": "the agent or person asking",
         "key": "with it, a repeat gives the recorded answer",
     },
 }

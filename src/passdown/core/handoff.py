@@ -322,7 +322,10 @@ class Handoff(_Frozen):
     """One agent passes a task to another, with everything needed to go on."""
 
     task: str = declare(
-        TASK_ID, "The task that is handed on", aliases=("task_id",), flag=Flag("--task", "TASK", "")
+        TASK_ID,
+        "The task that is handed off",
+        aliases=("task_id",),
+        flag=Flag("--task", "TASK", ""),
     )
     outcome: str = declare(
         Choice(*OUTCOMES),

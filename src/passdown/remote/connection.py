@@ -216,7 +216,7 @@ def not_passdown(reply: HttpReply, why: str = "") -> PassdownError:
         step = "Redirects are not followed, and the token was not sent there; if that is the "
         step += "server, use its address."
     elif reply.status == 413:
-        step = "A proxy before the server takes no more at once; whoever keeps it can allow more."
+        step = "A proxy in front of the server limits requests; its administrator can allow more."
     return PassdownError(
         f"{reply.url} doesn't answer as Passdown: status {reply.status}, and the answer {said}",
         next_step=step,

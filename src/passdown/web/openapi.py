@@ -114,7 +114,7 @@ _COMMON_STATUSES = (400, 401, 403, 404, 405, 421, 422, 429, 503)
 _BODY_STATUSES = (408, 409, 413, 415)
 SECURITY = {"token": {"type": "http", "scheme": "bearer", "description": "passdown token new"}}
 DESCRIPTION = (
-    "What agents hand on, decided and learned. Every answer of a task has its version as ETag; "
+    "Handoffs, decisions and knowledge of agents. Every answer of a task has its version as ETag; "
     "writes take If-Match (412 with both versions where the task has moved on) and "
     "Idempotency-Key (the same key gives the same record). Errors are problem details with every "
     "problem at once. An agent writes as itself, whatever a body claims."

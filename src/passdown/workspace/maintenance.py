@@ -503,7 +503,7 @@ def import_through(
             except InvalidInput as error:
                 if not any(problem.code == "too_large" for problem in error.problems):
                     raise
-                step = "Import it where the store is, or let the server take more: "
+                step = "Import it where the store is, or raise the server's limit: "
                 step += "passdown serve --max-body."
                 raise InvalidInput(error.message, error.problems, next_step=step) from error
         return found._replace(warnings=checkout_warnings(root, bundle.checkout))

@@ -186,9 +186,9 @@ def _session(files: SessionFiles, id: str, now: datetime, problems: list[Problem
         return Session(id)
     found = read_session(document, id)
     if found is None:
-        problems.append(session_warning("session_broken", "is no session; starts anew"))
+        problems.append(session_warning("session_broken", "is no session; starts over"))
     elif is_stale(found, now):
-        said = f"last seen {found.updated_at}, more than a day from now; starts anew"
+        said = f"last seen {found.updated_at}, more than a day from now; starts over"
         problems.append(session_warning("session_stale", said))
     else:
         return found

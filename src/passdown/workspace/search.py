@@ -375,7 +375,7 @@ def _vectors(embedding: NamedEmbedder, texts: list[str]) -> Sequence[Sequence[fl
     except Exception as error:  # a program's own function may raise anything
         raise StoreUnavailable(
             f"the embedder {embedding.name!r} failed: {type(error).__name__}: {error}",
-            next_step="Nothing was lost; words are searched meanwhile. Mend it and embed again.",
+            next_step="Nothing was lost; words are searched meanwhile. Fix it, then embed again.",
         ) from error
     problems: list[Problem] = []
     if len(vectors) != len(texts):

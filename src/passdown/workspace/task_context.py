@@ -40,7 +40,7 @@ def gate_error(task: str, gates: Sequence[Mapping[str, Any]]) -> GateRefused:
     return GateRefused(
         f"{task} is held; nothing was changed",
         problems,
-        next_step="A person has to answer; after a rejection, hand the task off anew.",
+        next_step="A person has to answer; after a rejection, hand the task off again.",
     )
 
 
