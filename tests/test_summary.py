@@ -314,6 +314,21 @@ def test_a_huge_task_has_a_small_summary(ws: Workspace) -> None:
 
 
 @pytest.mark.promise("S1-9")
+@pytest.mark.parametrize("counter", ["o200k_base", "cl100k_base", "chars4"])
+def test_the_command_keeps_its_limit_by_the_counter_that_is_named(
+    ws: Workspace, counter: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from passdown.cli.main import main
+
+    ws.create_task("T-1", title="ንድፍና ትግበራ " * 100, agent="planner")
+    monkeypatch.chdir(ws.root)
+    for budget in (500, 100, 40):
+        capsys.readouterr()
+        assert main(["summary", "T-1", "--tokens", str(budget), "--counter", counter]) == 0
+        assert 0 < counter_of(counter).tokens(capsys.readouterr().out.rstrip("\n")) <= budget
+
+
+@pytest.mark.promise("S1-9")
 def test_as_many_files_again_take_about_as_long(tmp_path: Path) -> None:
     """10,000 files on top of 10,000 others: the work grows with them, not with their square."""
     settings = Settings(artifacts_on_disk=False, durability="normal", embedder="none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -352,6 +353,38 @@ def test_express_work_of_a_killed_worker_is_finished_by_another_with_one_commit(
     assert (shown["result"]["commit"], len(shown["attempts"])) == (commit, 1)
     assert git(repository, "rev-list", "main..passdown/express-x1").split() == [commit]
     assert agent_rows(as_json) == {"coder": ("WAITING", "")}
+
+
+def test_a_second_signal_ends_the_command_of_a_pull_request_at_once(
+    repository: Path,
+    start: Start,
+    cli: Run,
+    as_json: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first one lets it finish; after the second, another worker opens the request."""
+    seen = repository / "seen"
+    monkeypatch.setenv("PASSDOWN_PR_COMMAND", f"sh -c 'echo $$ > {seen}; exec sleep 600'")
+    worker = start("worker", "--lease", "5")
+    monkeypatch.setenv("PASSDOWN_PR_COMMAND", "echo https://example.org/1")
+    cli("express", "send", item(repository, "x1"))
+    until(lambda: seen.exists() and seen.read_text().strip(), "the command runs")
+    worker.send_signal(signal.SIGTERM)
+    line_with(worker, "finishing")
+    time.sleep(0.2)  # what comes at the same moment is one signal
+    worker.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    worker.communicate(timeout=60)
+    assert time.monotonic() - began < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(seen.read_text()), 0)
+    assert as_json("express", "show", "x1")["status"] != "done"
+    other = start("worker", "--lease", "5")
+    until(lambda: as_json("express", "show", "x1")["status"] == "done", "the end of the item")
+    other.send_signal(signal.SIGTERM)
+    other.communicate(timeout=240)
+    request = as_json("express", "show", "x1")["result"]["pull_request"]
+    assert (request["is_open"], request["url"]) == (True, "https://example.org/1")
 
 
 def test_an_express_item_is_stopped_and_resumed_as_a_run(

@@ -143,13 +143,20 @@ def _print_inline_plan(plan: JsonObject) -> None:
     finds_task=True,
     help={"check": "FILE: whether this summary is still current"},
 )
-def summary(session: Session, task: str, *, check: str | None = None, tokens: int = 500) -> int:
+def summary(
+    session: Session,
+    task: str,
+    *,
+    check: str | None = None,
+    tokens: int = 500,
+    counter: str | None = None,
+) -> int:
     """Print a task in a few lines, or check whether a summary is still current."""
     with session.open() as workspace:
         if check:
             text = _unwrapped(read_input(check).decode(errors="replace"))
             return print_freshness(session, workspace.context.check(task, text), task)
-        text = workspace.context.summary(task, tokens)
+        text = workspace.context.summary(task, tokens, counter=counter)
     session.show({"task": task, "summary": text}, lambda found: verbatim(found["summary"]))
     return 0
 

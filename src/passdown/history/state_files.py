@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 ARCHIVE_SCHEMA = "passdown/archive/1"
 _LOCKS, _TEMPORARY, _ARCHIVE = ".locks", ".writing", "archive"
 _MOST_PAGES = 100
+_BETWEEN = len(",\n    ")
 
 
 class _Entry(NamedTuple):
@@ -179,7 +180,9 @@ class StateFiles:
         shown = self._entries(reader, row.task, rows)
         text = self._rendered(reader, row, shown, len(rows))
         if len(text) * 4 > self._max_bytes and len(text.encode()) > self._max_bytes:
-            text = self._rendered(reader, row, self._fitting(shown), len(rows))
+            bare = len(self._rendered(reader, row, [], len(rows)).encode())
+            shown = self._fitting(shown, self._max_bytes - bare)
+            text = self._rendered(reader, row, shown, len(rows))
         return text
 
     def _entries(self, reader: Reader, task: str, rows: list[ItemRow]) -> list[_Entry]:
@@ -229,14 +232,15 @@ class StateFiles:
                 document[LISTS[item.letter]].append(text)
         return handle_file_text(document)
 
-    def _fitting(self, entries: list[_Entry]) -> list[_Entry]:
-        """The items that fit into the file: open ones before others, newer ones before older."""
-        left = self._max_bytes
+    def _fitting(self, entries: list[_Entry], left: int) -> list[_Entry]:
+        """The items that fit into bytes that are left: open ones before others, newer ones before
+        older.
+        """
         fits: set[str] = set()
         for item, _, text in sorted(
             entries, key=lambda each: (not each.item.is_open, -each.item.position)
         ):
-            left -= len(text.encode())
+            left -= len(text.encode()) + _BETWEEN
             if left < 0:
                 break
             fits.add(item.address)

@@ -139,8 +139,8 @@ def sync_knowledge(context: Context, path: str = "", *, agent: str) -> Knowledge
         path: The file; knowledge.dot by default, JSON by its ending.
         agent: Who records what the file says.
     """
-    folder = context.place.folder
-    places = SyncFolders(context.root, folder, os.path.join(folder, "knowledge"))
+    memory = os.path.join(context.place.folder, "knowledge")
+    places = SyncFolders(context.root, context.place.home, memory)
     return sync_file(_LocalKnowledge(context), places, path, agent=agent)
 
 

@@ -367,7 +367,7 @@ class Conversations:
         problems += _window_problems(window, reply_room, margin)
         if problems:
             raise InvalidInput("the options are invalid", problems)
-        own = os.path.join(self.streams.context.place.folder, "templates")
+        own = os.path.join(self.streams.context.place.home, "templates")
         self.agent = agent
         self.templates = Templates(templates or (own if os.path.isdir(own) else ""))
         self._workspace = workspace

@@ -458,6 +458,8 @@ class ExpressTurns:
         spec = PullRequestSpec(item.branch, into, visible(item.title), request_body(item, facts))
         try:
             return self._open_request(root, spec)
+        except StoreBusy:  # stopped: another worker goes on from the commit
+            raise
         except (PassdownError, OSError) as error:
             return PullRequest(False, problem=str(error)[:2_000])
 

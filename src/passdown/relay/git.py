@@ -21,7 +21,7 @@ from passdown.history.git import Git
 from passdown.relay.express_items import may_change, read_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from datetime import datetime
 
 
@@ -431,8 +431,11 @@ def open_pull_request(
     *,
     environment: Mapping[str, str] | None = None,
     timeout_s: float = PULL_REQUEST_TIMEOUT_S,
+    stop: Callable[[], bool] = lambda: False,
 ) -> PullRequest:
     """Run the command that the environment names, in the project.
+
+    Once `stop` returns True, the command is ended, and StoreBusy says that it is left to others.
 
     Settings can't name it: they come with the repository, which must not choose what is run. No
     shell reads it: `{branch}`, `{title}`, `{body_file}` and `{base}` each stay one argument. If it
@@ -446,7 +449,7 @@ def open_pull_request(
     except ValueError as error:
         words, problem = [], f"{VARIABLE} is invalid ({error})"
     if words:
-        said, problem = _run_command(words, request, root, timeout_s)
+        said, problem = _run_command(words, request, root, timeout_s, stop)
         if not problem:
             urls = _URL.findall(said)
             return PullRequest(True, urls[-1] if urls else "", said)
@@ -465,7 +468,11 @@ def suggested_command(root: str, branch: str) -> str:
 
 
 def _run_command(
-    words: list[str], request: PullRequestSpec, root: str, timeout_s: float
+    words: list[str],
+    request: PullRequestSpec,
+    root: str,
+    timeout_s: float,
+    stop: Callable[[], bool],
 ) -> tuple[str, str]:
     """The output of the command, and what was wrong with it."""
     from passdown.relay.runners.command import (
@@ -489,7 +496,9 @@ def _run_command(
         filled = [_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in words]
         order = ProcessSpec(filled, {**os.environ, "GIT_TERMINAL_PROMPT": "0"}, root)
         limits = ProcessLimits(timeout_s, MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES)
-        ran = run_process(order, b"", limits, ProcessCallbacks(lambda: False))
+        ran = run_process(order, b"", limits, ProcessCallbacks(stop))
+    if ran.ended == "stopped":
+        raise StoreBusy(f"{VARIABLE} was stopped", next_step="Another worker opens it.")
     said = (ran.out + ran.err)[:MAX_OUTPUT_BYTES].decode("utf-8", "replace").strip()
     problems = {
         "exit": f"ended with {ran.exit_code}" if ran.exit_code else "",

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from passdown import tracing
@@ -28,6 +29,7 @@ from passdown.relay.engine.engine import (
     workers,
 )
 from passdown.relay.express import ExpressRecord, ExpressTurns, item_of
+from passdown.relay.git import open_pull_request
 from passdown.relay.run import ERROR
 from passdown.relay.runs import ENGINE, EXPRESS, HERE, NORMAL, Runs
 from passdown.relay.turns import Turns
@@ -118,7 +120,11 @@ class RelayWorker:
             on_event=callbacks.turn,
             runners=runners,
         )
-        self._express = ExpressTurns(workspace, self._turns.run_agents)
+        self._express = ExpressTurns(
+            workspace,
+            self._turns.run_agents,
+            pull_request=partial(open_pull_request, stop=halted),
+        )
 
     def take_turn(self, run: str, number: int) -> None:
         """Take one turn of a run and record how it ended, unless that is recorded already."""

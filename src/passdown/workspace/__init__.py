@@ -14,7 +14,13 @@ from passdown.core.types import Clock
 from passdown.errors import NotFound
 from passdown.operations import load
 from passdown.workspace.context import Context
-from passdown.workspace.location import Location, locate, make_folder, new_location
+from passdown.workspace.location import (
+    Location,
+    locate,
+    make_folder,
+    make_store_folder,
+    new_location,
+)
 from passdown.workspace.methods import with_operations
 
 if TYPE_CHECKING:
@@ -47,7 +53,7 @@ def open(
         return load("passdown.remote:connect")(str(target), token)
     location = locate(str(target), create=create)
     if create:
-        make_folder(location)
+        make_store_folder(location)
     return Workspace(location, settings=settings, clock=clock, create=create)
 
 
@@ -89,7 +95,12 @@ def init(folder: str = ".", store: str = "", *, repoint: bool = False) -> Worksp
     return workspace
 
 
-_WITHOUT_LEDGER = ("maintenance.doctor", "maintenance.recover", "verify")
+_WITHOUT_LEDGER = (
+    "maintenance.doctor",
+    "maintenance.import_bundle",
+    "maintenance.recover",
+    "verify",
+)
 """What can be done while state files show that the ledger was lost."""
 
 

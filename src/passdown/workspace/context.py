@@ -149,6 +149,11 @@ class Context:
         """The state files of this workspace."""
         from passdown.history.state_files import StateFiles
 
+        if not os.path.isdir(self.place.folder):
+            from passdown.workspace.location import make_folder
+
+            with suppress(StoreUnavailable):  # as on a read-only disk; each write says so
+                make_folder(self.place)
         return StateFiles(
             self.state_folder,
             kept_versions=self.settings.kept_versions,

@@ -53,10 +53,15 @@ class Location(NamedTuple):
         return url_without_password(self.url)
 
     @property
-    def config(self) -> str:
-        """The configuration file of the folder, for each of its stores; it need not be there."""
+    def home(self) -> str:
+        """The folder `.passdown`: its settings and templates are for each store of the project."""
         above, name = os.path.split(os.path.dirname(self.folder))
-        return os.path.join(above if name == _OTHER_STORES else self.folder, "config.toml")
+        return above if name == _OTHER_STORES else self.folder
+
+    @property
+    def config(self) -> str:
+        """The configuration file, which need not be there."""
+        return os.path.join(self.home, "config.toml")
 
 
 def locate(target: str, *, create: bool) -> Location:
@@ -161,22 +166,14 @@ def name_store(place: Location) -> None:
 
     State files of another store are kept under another name: they say nothing of this one.
     """
-    path, state = os.path.join(place.folder, STORE), os.path.join(place.folder, "state")
-    try:
-        before = _of_folder(place.root, os.path.dirname(place.folder)).url
-        if os.path.isdir(state) and store_identity(before) != store_identity(place.url):
-            from passdown.ledger.durable_files import keep_aside
+    from passdown.ledger.durable_files import keep_aside, replace_file
 
-            keep_aside(state, "before")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.chmod(path, 0o600)
-            file.write(place.url + "\n")
-    except OSError as error:
-        raise StoreUnavailable(
-            f"{path} can't be written ({error.strerror or error})",
-            next_step="Check who owns the folder, and the space left.",
-        ) from error
+    state = os.path.join(place.folder, "state")
+    before = _of_folder(place.root, os.path.dirname(place.folder)).url
+    if os.path.isdir(state) and store_identity(before) != store_identity(place.url):
+        keep_aside(state, "before")
+    # In one step: an empty file would mean that the records are in the folder.
+    replace_file(os.path.join(place.folder, STORE), place.url + "\n")
 
 
 def _nearest(start: str) -> Location | None:
@@ -223,20 +220,37 @@ def _same_folder_in_main(folder: str, top: str, main: str) -> str:
     return os.path.normpath(os.path.join(main, os.path.relpath(folder, top)))
 
 
+def make_store_folder(place: Location) -> None:
+    """The folder that a place's store is to be in, if that is a file. The folder of a store that
+    isn't the workspace's own comes with its first state file.
+    """
+    if place.home == place.folder:
+        make_folder(place)
+    elif place.url.startswith(_SQLITE):
+        _make_private(os.path.dirname(place.url.removeprefix(_SQLITE)))
+
+
 def make_folder(place: Location) -> None:
     """The workspace's folder, private; version control gets its settings, and no record."""
-    above = os.path.dirname(place.folder)
-    if os.path.basename(above) == _OTHER_STORES:
-        make_folder(place._replace(folder=os.path.dirname(above)))
-    ignore = os.path.join(place.folder, ".gitignore")
+    _make_private(place.folder)
+    ignore = os.path.join(place.home, ".gitignore")
+    if os.path.basename(place.home) == FOLDER and not os.path.exists(ignore):
+        from passdown.ledger.durable_files import replace_file
+
+        replace_file(ignore, _IGNORED, is_project_file=True)
+
+
+def _make_private(folder: str) -> None:
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    if not os.path.exists(above):
+        _make_private(above)
     try:
-        os.makedirs(place.folder, mode=0o700, exist_ok=True)
-        if os.path.basename(place.folder) == FOLDER and not os.path.exists(ignore):
-            with open(ignore, "w", encoding="utf-8") as file:
-                file.write(_IGNORED)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise StoreUnavailable(
-            f"{place.folder} can't be made ({error.strerror or error})",
+            f"{folder} can't be made ({error.strerror or error})",
             next_step="Check the path, who owns the folder above it, and the space left.",
         ) from error
 

@@ -47,7 +47,7 @@ from passdown.store.copy import copy_store
 from passdown.workspace import Workspace
 from passdown.workspace.context import Context
 from passdown.workspace.files import irregular_file_problems
-from passdown.workspace.location import LEDGER, STORE, locate, make_folder
+from passdown.workspace.location import LEDGER, STORE, locate, make_store_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -180,7 +180,7 @@ def check_target(context: Context, target: str, endings: tuple[str, ...]) -> Non
     """A target must be a new name outside the workspace's own folder."""
     problems: list[Problem] = []
     if "\0" not in target:
-        folder = os.path.realpath(context.place.folder)
+        folder = os.path.realpath(context.place.home)
         own = os.path.basename(folder) == OWN_FOLDER
         if own and os.path.realpath(target).startswith(folder + os.sep):
             message = f"{target} lies in the workspace's own folder"
@@ -602,8 +602,7 @@ def copy_workspace(source: str, target: str, progress: CopyProgress | None = Non
     start, end = locate(source, create=False), locate(target, create=True)
     given = open_store(start.url, create=False)
     try:
-        if end.url.startswith("sqlite:"):
-            make_folder(end)
+        make_store_folder(end)
         taking = open_store(end.url)
         try:
             copied = copy_store(given, taking, progress("copying") if progress else None)
