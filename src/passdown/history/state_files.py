@@ -75,7 +75,7 @@ class StateFiles:
         self._kept = kept_versions
         self._max_bytes = max_bytes
         self._is_synced = is_synced
-        self._pages: dict[str, dict[str, _Entry]] = {}
+        self._pages: dict[str, dict[tuple[str, int], _Entry]] = {}
 
     def path(self, task: str) -> str:
         """Where a task's state file is."""
@@ -191,23 +191,24 @@ class StateFiles:
         """
         by = {link.target: link.source for link in links_at(reader.superseders(task), None)}
         known = self._pages.get(task, {})
-        given = {item.address: (item, by.get(item.address, "")) for item in rows}
-        missing = [
-            item
-            for address, (item, source) in given.items()
-            if address not in known or known[address][:2] != (item, source)
-        ]
-        made = dict(known)
+        page: dict[tuple[str, int], _Entry | None] = {}
+        missing: list[ItemRow] = []
+        for item in rows:
+            key = (item.letter, item.ordinal)
+            entry = page[key] = known.get(key)
+            source = by.get(item.address, "") if by else ""
+            if entry is None or entry.item != item or entry.superseded_by != source:
+                page[key] = None
+                missing.append(item)
         for item, document in with_documents(reader, task, missing):
-            source = given[item.address][1]
+            source = by.get(item.address, "")
             supersede(document, source)
             text = rendered_entry(LISTS[item.letter], document)
-            made[item.address] = _Entry(item, source, text)
-        page = {address: made[address] for address in given if address in made}
+            page[item.letter, item.ordinal] = _Entry(item, source, text)
         if len(self._pages) > _MOST_PAGES:
             self._pages.clear()
-        self._pages[task] = page
-        return list(page.values())
+        made = self._pages[task] = {key: entry for key, entry in page.items() if entry}
+        return list(made.values())
 
     def _rendered(self, reader: Reader, row: TaskRow, shown: list[_Entry], total: int) -> str:
         """The file with these of a task's `total` items."""
