@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 PACKAGE = Package("@modelcontextprotocol/inspector", "2.12.0", "mcp-inspector")
 
+PATIENCE = ("--connect-timeout", "180000")
+"""In milliseconds: a machine with other work takes its time to start a server."""
+
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -37,12 +40,12 @@ class Inspector(NamedTuple):
     def ask(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         server = (sys.executable, *COMMAND)
         return subprocess.run(
-            [self.node, self.script, "--cli", "--cwd", str(folder), *server, *arguments],
+            [self.node, self.script, "--cli", "--cwd", str(folder), *PATIENCE, *server, *arguments],
             cwd=folder,
             env=environment({"HOME": str(folder)}),
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=240,
             check=False,
         )
 
