@@ -140,7 +140,7 @@ def test_a_changed_task_keeps_what_it_was(ws: Workspace) -> None:
         ({"phase": "testing"}, "not_here"),
         ({"colour": "red"}, "unknown_field"),
         ({"title": ""}, "empty"),
-        ({"title": "t", "expect_version": True}, "wrong_type"),
+        ({"title": "t", "expect_version": True}, "not_an_integer"),
     ],
 )
 def test_a_change_that_says_nothing_or_too_much_is_refused(
