@@ -117,7 +117,7 @@ def _words(
 WORDS: tuple[Words, ...] = (
     _words(
         QUESTION,
-        heading=r"(?:open|pending|deferred|outstanding) (?:questions?|issues|points|decisions?)|"
+        heading=r"(?:open|pending|deferred|outstanding) (?:questions?|points|decisions?)|"
         r"questions|unresolved|unknowns?|unclear|decisions? (?:needed|required|pending|to make)|"
         r"(?:needs?|awaiting) (?:your |user |human )?(?:input|decisions?|answers?|confirmation)",
         column=r"(?:open |finalized |research )?questions?|unknowns?",
@@ -292,6 +292,8 @@ _TELLING = re.compile(
 )
 
 
+MAX_TITLE_WORDS = 7
+_NEAR = 25
 _SOLVED = re.compile(
     r"\b(?:fixe[sd]|(?<!un)resolved|(?<!un)solved|closed|addressed|answered)\b", re.IGNORECASE
 )
@@ -305,6 +307,12 @@ def is_reference(title: str) -> bool:
 def is_exact(cue: Cue) -> bool:
     """Whether a line opens with the word alone, such as `Risk:`."""
     return cue.words.endswith(":") and " " not in cue.words
+
+
+def _is_passing(said: str, match: re.Match[str]) -> bool:
+    """Whether a word is in the middle of a long line, where it announces nothing."""
+    is_long = len(said.split()) > MAX_TITLE_WORDS
+    return is_long and match.start() > 0 and match.end() < len(said) - _NEAR
 
 
 def by_heading(trail: tuple[str, ...]) -> Cue | None:
@@ -322,6 +330,8 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
             return None  # the title of the whole note announces nothing
         for words in WORDS:
             match = words.heading.search(said)
+            if match and words.kind == DECISION and _is_passing(said, match):
+                continue  # a long lead that only mentions the word
             if match and words.kind in (GOTCHA, BLOCKER, QUESTION) and _SOLVED.search(title):
                 return None  # what is over
             if match and (is_near or words.kind in (NEXT, GOTCHA)):
