@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -227,16 +228,22 @@ def test_rights_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocked", ["AGENTS.md", ".codex/config.toml", "opencode.json"])
-def test_all_or_nothing(tmp_path: Path, blocked: str) -> None:
+def test_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocked: str) -> None:
     """A file that can't be written in the middle leaves everything as it was."""
     odd_project(tmp_path, 3)
     for folder in (".codex", ".claude"):
         (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / "opencode.json").write_text("{}", "utf-8")
     target = os.path.realpath(tmp_path / blocked)
-    (tmp_path / f"{target}.{os.getpid()}.passdown-new").write_text("in the way", "utf-8")
-    before = tree(tmp_path)
-    with pytest.raises(StoreUnavailable):
+    before, replace = tree(tmp_path), os.replace
+
+    def full(source: str, path: str) -> None:
+        if path == target:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        replace(source, path)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(StoreUnavailable, match="everything is as it was"):
         install(tmp_path)
     assert tree(tmp_path) == before
 

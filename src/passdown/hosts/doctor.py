@@ -64,9 +64,8 @@ def _hosts(
     root: str, wired: list[str], fired: dict[str, HookRun], findings: list[Problem]
 ) -> dict[str, str]:
     running = {hook.partition(" ")[0] for hook in fired}
-    found = {
-        name: _state(name, wired, running) for name in _present_hosts(root, [*wired, *running])
-    }
+    present = {*wired, *running, *detected_hosts(root)}
+    found = {name: _state(name, wired, running) for name in HOSTS if name in present}
     for name, state in found.items():
         if state == "found":
             message = f"{HOSTS[name].title} was found and isn't set up"
@@ -91,11 +90,6 @@ def _state(name: str, wired: list[str], running: set[str]) -> str:
         return "set up"
     # By a plugin or a user's own settings: setting it up here too would give everything twice.
     return "set up elsewhere" if name in running else "found"
-
-
-def _present_hosts(root: str, known: list[str]) -> list[str]:
-    here = detected_hosts(root)
-    return [name for name in HOSTS if name in known or name in here]
 
 
 def _hooks(

@@ -357,11 +357,11 @@ def apply_plan(root: str, plan: SetupPlan, memory: SetupState) -> None:
         for change in plan.changes:
             _replace_file(change.real, change.after, change.before)
             done.append(change)
-    except OSError as error:
+    except (OSError, StoreUnavailable) as error:
         _undo(root, done, folders, memory)
-        where = error.filename or root
+        why = error.message if isinstance(error, StoreUnavailable) else str(error)
         raise StoreUnavailable(
-            f"{where} can't be written ({error.strerror or error}); everything is as it was",
+            f"{why}; everything is as it was",
             next_step="Check who owns the folder, and the space left.",
         ) from error
     _remove_empty_folders(root, plan, after)
@@ -398,43 +398,23 @@ def _missing_folders(root: str, changes: Iterable[FileChange]) -> list[str]:
 
 def _replace_file(path: str, data: bytes | None, before: bytes | None) -> None:
     """Give a file its bytes, whole or not at all, with the rights that it had."""
-    if data is None:
-        if before is not None:
-            os.unlink(path)
-        return
-    temporary = f"{path}.{os.getpid()}.passdown-new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with open(descriptor, "wb") as file:
-            if before is not None:
-                _copy_owner_and_mode(temporary, path)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    from passdown.workspace.files import replace_project_file
 
-
-def _copy_owner_and_mode(temporary: str, path: str) -> None:
-    old = os.stat(path)
-    os.chmod(temporary, old.st_mode & 0o7777)
-    new = os.stat(temporary)
-    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        with suppress(PermissionError):
-            os.chown(temporary, old.st_uid, old.st_gid)
+    if data is not None:
+        replace_project_file(path, data)
+    elif before is not None:
+        os.unlink(path)
 
 
 def _undo(root: str, done: list[FileChange], folders: list[str], memory: SetupState) -> None:
     """Put back what was there; what can't be put back is still remembered for the next run."""
     for change in reversed(done):
-        with suppress(OSError):
+        with suppress(OSError, StoreUnavailable):
             _replace_file(change.real, change.before, change.after)
     for folder in reversed(folders):
         with suppress(OSError):
             os.rmdir(os.path.join(root, folder))
-    with suppress(OSError):
+    with suppress(OSError, StoreUnavailable):
         if memory.hosts or memory.files:
             _write_setup_state(root, memory)
         else:
@@ -452,7 +432,7 @@ def _remove_empty_folders(root: str, plan: SetupPlan, after: SetupState) -> None
         with suppress(OSError):
             os.rmdir(os.path.join(root, folder))
     left = tuple(folder for folder in folders if os.path.isdir(os.path.join(root, folder)))
-    with suppress(OSError):
+    with suppress(OSError, StoreUnavailable):
         if plan.hosts:
             _write_setup_state(root, after._replace(folders=left))
         else:

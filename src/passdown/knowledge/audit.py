@@ -21,7 +21,6 @@ from passdown.workspace.context import Context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from passdown.core.rows import ItemRow
     from passdown.ledger.project_files import Project
     from passdown.store.entries import IndexedEntry
     from passdown.store.statements import Reader
@@ -104,7 +103,8 @@ def _by_files(
     stale: list[JsonObject] = []
     gone: list[str] = []
     for done, entry in enumerate(live):
-        row = _row(reader, entry.address)
+        address = parse_address(entry.address)
+        row = reader.item(*address) if address else None
         content = records.content(row) if row else None
         if row is not None and content is not None:
             changes = check.of(row, content)
@@ -117,11 +117,6 @@ def _by_files(
     if progress:
         progress(len(live), len(live))
     return stale, gone
-
-
-def _row(reader: Reader, address: str) -> ItemRow | None:
-    parsed = parse_address(address)
-    return reader.item(*parsed) if parsed else None
 
 
 def _delivered_addresses(reader: Reader) -> set[str]:

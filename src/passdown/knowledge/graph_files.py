@@ -481,11 +481,8 @@ class EdgeFile:
                 news += edge != known
                 edges[edge.key] = edge
             if news:
-                self._write(_whole(edges.values(), relations))
+                replace_file(self.path, write_graph(_whole(edges.values(), relations), "json"))
         return news
-
-    def _write(self, graph: Graph) -> None:
-        replace_file(self.path, write_graph(graph, "json"))
 
     def relations(
         self, *, source: str = "", relation: str = "", target: str = ""

@@ -252,7 +252,10 @@ def svg(graph: Graph, title: str = "", starts: Iterable[str] = ()) -> str:
     """Render an SVG picture under a title; it needs no other file and has a dark mode."""
     shown = select_for_picture(graph, starts)
     title = title or "What is known"
-    texts = {name: _summary_lines(node) for name, node in shown.nodes.items()}
+    texts = {
+        name: wrapped(visible(node.summary), _TEXT_ROOM / _TEXT_SIZE, _SUMMARY_LINES)
+        for name, node in shown.nodes.items()
+    }
     pairs = [(edge.source, edge.target) for edge in shown.edges if edge.source != edge.target]
     outgoing, incoming = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
     heights = {
@@ -384,10 +387,6 @@ def _relations(relations: Sequence[str]) -> str:
     more = f" +{len(relations) - 1}" if len(relations) > 1 else ""
     room = (_COLUMN_GAP - 16) / _LABEL_SIZE
     return shortened(visible(relations[0]), room - em_width(more)) + more
-
-
-def _summary_lines(node: Node) -> list[str]:
-    return wrapped(visible(node.summary), _TEXT_ROOM / _TEXT_SIZE, _SUMMARY_LINES)
 
 
 def _box(node: Node, summary: list[str], corner: Point, height: float) -> Iterator[str]:

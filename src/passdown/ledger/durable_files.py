@@ -72,7 +72,7 @@ LARGEST_FILE = 256 * 2**20
 
 def replace_file(
     target: str,
-    text: str,
+    text: str | bytes,
     *,
     is_project_file: bool = False,
     is_synced: bool = True,
@@ -92,7 +92,8 @@ def replace_file(
             _make_private(os.path.dirname(target))
         beside = os.path.join(temporary_folder, os.path.basename(target))
         written = beside if temporary_folder else target
-        with _temporary(written, text.encode(), is_synced=is_synced) as temporary:
+        data = text if isinstance(text, bytes) else text.encode()
+        with _temporary(written, data, is_synced=is_synced) as temporary:
             if is_project_file:
                 _take_after(temporary, target)
             os.replace(temporary, target)

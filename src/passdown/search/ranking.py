@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from passdown.store.entries import ComparedEntry, IndexedEntry
     from passdown.store.statements import Reader
 
+    Allows = Callable[[list[int]], list[int]]
+
 
 _SATURATION = 0.5
 _LENGTH = 60.0
@@ -235,9 +237,6 @@ def _close_pairs(first: Sequence[int], second: Sequence[int]) -> int:
         if -_SPAN <= one - other <= _SPAN
     )
 
-
-if TYPE_CHECKING:
-    Allows = Callable[[list[int]], list[int]]
 
 BUDGET = 8_000
 """How many places of words in the index are looked up for one query."""
@@ -472,7 +471,7 @@ class Search:
         if passing is None:
             # The index itself looks at what it knows; rows are read for the rest alone.
             is_told = self._passes is not None or not self._only.is_by_mark
-            allows = _all if is_told and not self._only.is_by_row else self._allowed
+            allows = list[int] if is_told and not self._only.is_by_row else self._allowed
             return self._passing(vectors.nearest(self._reader, vector, scope, allows, count=count))
         return self._passing(vectors.nearest_of(self._reader, vector, passing, count=count))
 
@@ -654,7 +653,3 @@ def _result_order(pair: tuple[IndexedEntry, float]) -> tuple[float, bool, int]:
     """Best first; what holds before what it superseded, the newest first."""
     entry, score = pair
     return (-score, entry.status == "superseded", -entry.id)
-
-
-def _all(ids: list[int]) -> list[int]:
-    return ids

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from passdown.search.ranking import Allows
     from passdown.store.statements import Reader
 
-
-if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Bytes = NDArray[np.int8]
+    Words = NDArray[np.uint64]
+    Numbers = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
 
 
 def pack_vector(vector: Sequence[float] | Floats) -> bytes:
@@ -66,11 +67,6 @@ def cosines(rows: Bytes, query: Floats) -> Floats:
     lengths[lengths == 0] = 1
     return (numbers @ query) / lengths
 
-
-if TYPE_CHECKING:
-    Words = NDArray[np.uint64]
-    Numbers = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 _BITS = 64
 _STEP = 32_768  # what stays within the processor's own memory

@@ -62,6 +62,13 @@ def bytes_at(path: str, limit: int) -> bytes | Problem:
     return data
 
 
+def replace_project_file(path: str, data: bytes) -> None:
+    """Put bytes in the place of a project file, with its rights; raises StoreUnavailable."""
+    from passdown.ledger.durable_files import replace_file
+
+    replace_file(path, data, is_project_file=True)
+
+
 def _code(error: Exception) -> str:
     if isinstance(error, NotRegular):
         return "not_regular_file"

@@ -565,12 +565,12 @@ class LedgerSaver(BaseCheckpointSaver[str]):
         """What may be listed, newest first."""
         thread = _checkpoint_key(config).thread if config else None
         namespace = config.get("configurable", {}).get("checkpoint_ns") if config else None
-        found = [
-            (known, entry)
-            for known in self._known(thread)
-            if namespace is None or known[1] == namespace
-            for entry in _all_entries(known[2])
-        ]
+        found: builtins.list[tuple[tuple[str, str, CheckpointStream], CheckpointEntry]] = []
+        for known in self._known(thread):
+            if namespace is None or known[1] == namespace:
+                with known[2].lock:
+                    known[2].refresh()
+                    found += [(known, entry) for entry in known[2].complete().entries.values()]
         return sorted(found, key=lambda each: each[1].id, reverse=True)
 
     def _passes(
@@ -675,12 +675,6 @@ class LedgerSaver(BaseCheckpointSaver[str]):
     acopy_thread = async_twin(copy_thread)
     aprune = async_twin(prune)
     aget_delta_channel_history = async_twin(get_delta_channel_history)
-
-
-def _all_entries(stream: CheckpointStream) -> builtins.list[CheckpointEntry]:
-    with stream.lock:
-        stream.refresh()
-        return [*stream.complete().entries.values()]
 
 
 def _starts_thread(place: _CheckpointKey, told: dict[str, Any]) -> bool:

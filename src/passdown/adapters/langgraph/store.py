@@ -263,7 +263,7 @@ class RecallStore(BaseStore):
     def _answer(self, op: Op) -> Result:
         if isinstance(op, GetOp):
             stored = self._items.get(op.namespace, op.key)
-            return _item(stored) if stored else None
+            return Item(**_fields(stored)) if stored else None
         if isinstance(op, SearchOp):
             return self._search(op)
         return self._namespaces(op) if isinstance(op, ListNamespacesOp) else None
@@ -377,10 +377,6 @@ def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     is_suffix = condition.match_type == "suffix"
     part = namespace[len(namespace) - len(wanted) :] if is_suffix else namespace[: len(wanted)]
     return all(want in ("*", label) for want, label in zip(wanted, part, strict=True))
-
-
-def _item(stored: StoredItem) -> Item:
-    return Item(**_fields(stored))
 
 
 def _search_item(stored: StoredItem, score: float | None = None) -> SearchItem:

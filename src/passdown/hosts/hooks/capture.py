@@ -386,15 +386,12 @@ def changed_files(session: HookSession, root: str, timeout_s: float) -> list[Cha
     """The files that a session changed: as git has them, else those that its transcript edits."""
     found = changed_since(root, session.commit, session.started, timeout_s)
     if found is None:
-        return [ChangedFile(path, _change(root, path)) for path in session.files]
+        kept = {path for path in session.files if os.path.exists(os.path.join(root, path))}
+        return [ChangedFile(p, "modify" if p in kept else "delete") for p in session.files]
     known = {each.path for each in found}
     # What git doesn't look at (ignored files) was edited all the same.
     more = [path for path in session.files if path not in known and _is_new(root, path, session)]
     return [*found, *(ChangedFile(path, "modify") for path in more)]
-
-
-def _change(root: str, path: str) -> str:
-    return "modify" if os.path.exists(os.path.join(root, path)) else "delete"
 
 
 def _is_new(root: str, path: str, session: HookSession) -> bool:
@@ -435,7 +432,10 @@ def draft_text(task: str, agent: str, session: HookSession, changed: Iterable[Ch
         f"from_agent: {_quoted(agent)}",
         "# to_agent: who continues",
         'summary: ""',
-        *_listed("artifacts", [_file(each) for each in files[:MAX_DRAFT_FILES]]),
+        *_listed(
+            "artifacts",
+            [f"{{path: {_quoted(f.path)}, change: {f.change}}}" for f in files[:MAX_DRAFT_FILES]],
+        ),
         *(
             [f"# and {len(files) - MAX_DRAFT_FILES} more files"]
             if len(files) > MAX_DRAFT_FILES
@@ -450,10 +450,6 @@ def draft_text(task: str, agent: str, session: HookSession, changed: Iterable[Ch
             lines += [f"      - {json.dumps(entry)}" for entry in entries]
     body = "\n".join(lines) + "\n"
     return f"{_HEAD}{_digest(body)}\n{body}"
-
-
-def _file(changed: ChangedFile) -> str:
-    return f"{{path: {_quoted(changed.path)}, change: {changed.change}}}"
 
 
 def _listed(name: str, entries: list[str]) -> list[str]:
