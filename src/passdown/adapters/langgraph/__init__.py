@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from passdown.errors import MissingExtra
+
 if TYPE_CHECKING:
     from passdown.adapters.langgraph.checkpoints import LedgerSaver
     from passdown.adapters.langgraph.graph import (
@@ -44,7 +46,13 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    except ImportError as error:
+        raise MissingExtra(
+            "LangGraph and LangChain are needed for this, and one of them is not installed",
+            next_step="Install them: pip install 'passdown[langgraph]'",
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, unquote
 
 from passdown.adapters.tools import LruCache, async_twin, local_workspace
-from passdown.errors import Conflict, InvalidInput, MissingExtra, Problem
+from passdown.errors import Conflict, InvalidInput, Problem
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -34,18 +34,12 @@ if TYPE_CHECKING:
     from passdown.adapters.tools import AnyWorkspace
 
 
-try:
-    from langgraph.checkpoint.base import (
-        WRITES_IDX_MAP,
-        BaseCheckpointSaver,
-        CheckpointTuple,
-        get_checkpoint_metadata,
-    )
-except ImportError as error:
-    raise MissingExtra(
-        "the package langgraph is not installed",
-        next_step="Install it: pip install 'passdown[langgraph]'",
-    ) from error
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    CheckpointTuple,
+    get_checkpoint_metadata,
+)
 
 from passdown.adapters.langgraph.checkpoint_streams import (
     CHECKPOINT,

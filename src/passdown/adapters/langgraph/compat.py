@@ -1,26 +1,15 @@
-"""Everything this package imports from LangGraph and LangChain, untyped.
-
-Importing it without them raises MissingExtra.
-"""
+"""Everything this package imports from LangGraph and LangChain, untyped."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-from passdown.errors import MissingExtra
-
-try:
-    import langgraph.config
-    import langgraph.errors
-    import langgraph.graph  # pyright: ignore[reportMissingTypeStubs]
-    import langgraph.types
-    from langchain_core import messages, runnables, tools
-    from langgraph.types import interrupt as _interrupt
-except ImportError as error:
-    raise MissingExtra(
-        "LangGraph is needed for this and isn't installed",
-        next_step="Install it: pip install 'passdown[langgraph]'",
-    ) from error
+import langgraph.config
+import langgraph.errors
+import langgraph.graph  # pyright: ignore[reportMissingTypeStubs]
+import langgraph.types
+from langchain_core import messages, runnables, tools
+from langgraph.types import interrupt as _interrupt
 
 StateGraph: Any = langgraph.graph.StateGraph
 START: str = langgraph.graph.START

@@ -11,6 +11,9 @@ import json
 import threading
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain.agents.middleware.types import PrivateStateAttr
+
 from passdown.adapters.langgraph.compat import (
     AIMessage,
     HumanMessage,
@@ -35,7 +38,7 @@ from passdown.adapters.tools import (
     workspace_settings,
 )
 from passdown.core.names import agent_problems
-from passdown.errors import InvalidInput, MissingExtra
+from passdown.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -112,16 +115,6 @@ def _message_line(message: Any) -> str:
     ]
     who = f"{message.type} {message.name}" if message.name else str(message.type)
     return "\n".join([f"{who}: {message_text(message)}", *calls])
-
-
-try:
-    from langchain.agents.middleware import AgentMiddleware, AgentState
-    from langchain.agents.middleware.types import PrivateStateAttr
-except ImportError as error:
-    raise MissingExtra(
-        "LangChain is needed for this and isn't installed",
-        next_step="Install it: pip install 'passdown[langgraph]'",
-    ) from error
 
 
 _KEPT_BRIEFS = 256

@@ -13,32 +13,26 @@ from datetime import datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    get_text_at_path,
+    tokenize_path,
+    validate_op_namespace,
+)
+
 from passdown.adapters.tools import async_twin, local_workspace
 from passdown.core.graph import MAX_VALUE, Node, summary_line
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact
 from passdown.core.rows import NODE_PREFIX
-from passdown.errors import InvalidInput, MissingExtra, NotFound, Problem
+from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
-
-try:
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        Item,
-        ListNamespacesOp,
-        PutOp,
-        SearchItem,
-        SearchOp,
-        get_text_at_path,
-        tokenize_path,
-        validate_op_namespace,
-    )
-except ImportError as error:
-    raise MissingExtra(
-        "the package langgraph is not installed",
-        next_step="Install it: pip install 'passdown[langgraph]'",
-    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
