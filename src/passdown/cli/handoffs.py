@@ -19,7 +19,7 @@ from passdown.cli.output import (
     table,
     verbatim,
 )
-from passdown.cli.parsing import Author, command
+from passdown.cli.parsing import Author, command, fraction
 from passdown.cli.session import UsageError, plain, read_input, read_text
 from passdown.core.handoff import Blocker, Handoff
 from passdown.core.names import id_problems
@@ -402,18 +402,6 @@ PROGRESS_FROM = 5
 _MAIN = ("summary", "issue", "pattern", "step", "question", "blocker", "path", "file", "name")
 
 
-def _fraction(text: str) -> float:
-    from argparse import ArgumentTypeError
-
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
-        raise ArgumentTypeError(f"{text[:20]!r} given, expected a number from 0 to 1")
-    return found
-
-
 @command(
     "migrate",
     "notes/handover.md --dry-run",
@@ -424,7 +412,7 @@ def _fraction(text: str) -> float:
     like="imports.migrate",
     without=("note",),
     alone={"prompt": ()},
-    types={"minimum": _fraction},
+    types={"minimum": fraction},
     help={
         "files": "notes, folders of notes, patterns",
         "agent": "the sender, where a note names none",

@@ -600,33 +600,42 @@ def _single(text: str) -> list[str]:
     return [text]
 
 
+def whole_number(text: str, least: int = 0, most: int = 10**_DIGITS - 1) -> int:
+    """A whole number within bounds."""
+    is_number = text.isascii() and text.removeprefix("-").isdigit()
+    found = int(text) if is_number and len(text) <= _DIGITS else -1
+    if least <= found <= most:
+        return found
+    what = f"from {least} to {most:,}" if is_number else "a whole number"
+    raise argparse.ArgumentTypeError(f"{excerpt(text)!r} is not {what}")
+
+
 def token_budget(text: str) -> int:
     """A number of tokens: at least one."""
-    found = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else 0
-    if not 1 <= found <= MAX_BUDGET:
-        expected = f"a whole number from 1 to {MAX_BUDGET:,}"
-        raise argparse.ArgumentTypeError(f"{excerpt(text)!r} given, expected {expected}")
-    return found
-
-
-def whole_number(text: str) -> int:
-    """A whole number, 0 or more."""
-    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
-        return int(text)
-    is_number = text.isascii() and text.removeprefix("-").isdigit()
-    what = f"from 0 to {10**_DIGITS - 1:,}" if is_number else "a whole number"
-    raise argparse.ArgumentTypeError(f"{text[:40]!r} is not {what}")
+    return whole_number(text, 1, MAX_BUDGET)
 
 
 def seconds(text: str) -> float:
     """A number of seconds: more than none, and at most a day."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
+    found = decimal(text)
     if not 0 < found <= 86_400:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds up to 86,400")
     return found
+
+
+def fraction(text: str) -> float:
+    """A number from 0 to 1."""
+    if not 0 <= decimal(text) <= 1:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} given, expected a number from 0 to 1")
+    return decimal(text)
+
+
+def decimal(text: str) -> float:
+    """The number that a text spells; not a number where it spells none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def given_text(text: str) -> str:

@@ -46,30 +46,28 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
 
 
-class Prompt(NamedTuple):
-    """A prompt's name, title, description and the names of its arguments, none of them needed."""
+def _prompt(name: str, title: str, description: str, **arguments: str) -> types.Prompt:
+    listed = [
+        types.PromptArgument(name=each, description=text, required=False)
+        for each, text in arguments.items()
+    ]
+    return types.Prompt(name=name, title=title, description=description, arguments=listed)
 
-    name: str
-    title: str
-    description: str
-    arguments: tuple[tuple[str, str], ...]
 
-
-PROMPTS: tuple[Prompt, ...] = (
-    Prompt(
+PROMPTS: tuple[types.Prompt, ...] = (
+    _prompt(
         "hand_off_now",
         "Hand off now",
         "Record where the work stands, so that another agent can go on",
-        (("task", "which task; default: the one being worked on"), ("to", "the next agent")),
+        task="which task; default: the one being worked on",
+        to="the next agent",
     ),
-    Prompt(
+    _prompt(
         "resume",
         "Resume",
         "Go on with a task from its brief",
-        (
-            ("task", "which task; default: the one that waits"),
-            ("agent", "who goes on; default: this client"),
-        ),
+        task="which task; default: the one that waits",
+        agent="who goes on; default: this client",
     ),
 )
 
@@ -80,7 +78,7 @@ def prompt_text(shared: SharedWorkspace, name: str, given: Mapping[str, str], ag
     if prompt is None:
         known = ", ".join(each.name for each in PROMPTS)
         raise NotFound(f"there is no prompt {name[:60]!r}", next_step=f"There are: {known}.")
-    known = [argument for argument, _ in prompt.arguments]
+    known = [argument.name for argument in prompt.arguments or ()]
     problems = [
         Problem(each[:60], "unknown_parameter", "is unknown", f"one of {', '.join(known)}")
         for each in given
@@ -154,13 +152,6 @@ class ResourcePage(NamedTuple):
     cursor: str = ""
 
 
-class ResourceContent(NamedTuple):
-    """What a resource holds."""
-
-    text: str
-    kind: str
-
-
 def resource_page(shared: SharedWorkspace, cursor: str) -> ResourcePage:
     """The resources there are: tasks in the order of their making, each with its holder's brief.
 
@@ -191,18 +182,22 @@ def _task_resources(task: JsonObject) -> list[JsonObject]:
     return [whole, {"uri": address, "name": label, "mimeType": _MARKDOWN}]
 
 
-def read_resource(shared: SharedWorkspace, uri: str, agent: str) -> ResourceContent:
-    """What stands at an address; raises NotFound for one that isn't any, and whatever reading the
-    task raises.
+def read_resource(shared: SharedWorkspace, uri: str, agent: str) -> types.TextResourceContents:
+    """The content of a resource; raises NotFound for an address that isn't any, and whatever
+    reading the task raises.
     """
     kind, *rest = [unquote(part) for part in uri.removeprefix(SCHEME).split("/")]
     if not uri.startswith(SCHEME) or not all(rest):
         raise _no_resource(uri)
     if [kind, *rest] == ["schema", "handoff"]:
-        return ResourceContent(handoff_schema_text(), _JSON_SCHEMA)
+        from passdown.core.intake import handoff_schema
+
+        text = json.dumps(handoff_schema(), ensure_ascii=False)
+        return types.TextResourceContents(uri=uri, text=text, mime_type=_JSON_SCHEMA)
     with shared.workspace() as workspace:
         text = _resource_text(workspace, uri, kind, rest, agent)
-    return ResourceContent(visible(text, keep_newlines=True), _MARKDOWN)
+    text = visible(text, keep_newlines=True)
+    return types.TextResourceContents(uri=uri, text=text, mime_type=_MARKDOWN)
 
 
 def _resource_text(workspace: Workspace, uri: str, kind: str, rest: list[str], agent: str) -> str:
@@ -219,13 +214,6 @@ def _no_resource(uri: str) -> NotFound:
         next_step=f"Addresses are {SCHEME}task/T-1, {SCHEME}brief/T-1/AGENT and "
         f"{SCHEME}schema/handoff.",
     )
-
-
-def handoff_schema_text() -> str:
-    """The JSON Schema of a handoff."""
-    from passdown.core.intake import handoff_schema as schema
-
-    return json.dumps(schema(), ensure_ascii=False)
 
 
 if TYPE_CHECKING:
@@ -312,12 +300,11 @@ class _Handlers:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
-        found = await _or_protocol_error(read_resource, self._shared, uri, self._caller(context))
-        content = types.TextResourceContents(uri=uri, text=found.text, mime_type=found.kind)
+        content = await _or_protocol_error(read_resource, self._shared, uri, self._caller(context))
         return types.ReadResourceResult(contents=[content])
 
     async def list_prompts(self, _: Context, __: Paging) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[_listed_prompt(each) for each in PROMPTS])
+        return types.ListPromptsResult(prompts=list(PROMPTS))
 
     async def get_prompt(
         self, context: Context, params: types.GetPromptRequestParams
@@ -327,19 +314,6 @@ class _Handlers:
         text = await _or_protocol_error(prompt_text, self._shared, params.name, given, agent)
         content = types.TextContent(type="text", text=text)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
-
-
-def _listed_prompt(prompt: Prompt) -> types.Prompt:
-    arguments = [
-        types.PromptArgument(name=name, description=description, required=False)
-        for name, description in prompt.arguments
-    ]
-    return types.Prompt(
-        name=prompt.name,
-        title=prompt.title,
-        description=prompt.description,
-        arguments=arguments,
-    )
 
 
 async def _in_thread(function: Callable[..., T], *given: Any) -> T:

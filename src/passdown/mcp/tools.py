@@ -490,18 +490,6 @@ def _command_text(command: HandoffCommand) -> str:
     return "\n".join([line, *([held] if command.held_by else []), *shown])
 
 
-def decide_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
-    """Record one decision and why."""
-    who: JsonObject = {**given, "agent": agent}
-    return _receipt_text(workspace.decide(**who))
-
-
-def decision_problems(given: JsonObject) -> list[Problem]:
-    """What a decision's own rules say against some arguments."""
-    entry = {name: value for name, value in given.items() if name not in ("task", "agent", "key")}
-    return check_entry("decision", entry)[1]
-
-
 def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     """Record a pattern or a gotcha; or ask an agent of a run, and give its answer."""
     if given["kind"] in REQUEST_KINDS:
@@ -549,16 +537,13 @@ def knowledge_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     return answer.text
 
 
-def task_new_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
-    """Make a task."""
-    who: JsonObject = {**given, "agent": agent}
-    return _receipt_text(workspace.create_task(**who))
+def _recording(operation: str) -> Carry:
+    """A tool that is an operation of the workspace with the same arguments."""
 
+    def tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+        return _receipt_text(getattr(workspace, operation)(**{**given, "agent": agent}))
 
-def task_problems(given: JsonObject) -> list[Problem]:
-    """What a task's own rules say against some arguments."""
-    entry = {name: value for name, value in given.items() if name != "key"}
-    return check_task({**entry, "agent": "somebody"})[1]
+    return tool
 
 
 def _receipt_text(receipt: Receipt) -> str:
@@ -591,8 +576,14 @@ class ToolResult(NamedTuple):
     is_error: bool = False
 
 
-def _no_rules(_: dict[str, Any]) -> list[Problem]:
-    return []
+def _decision_problems(given: JsonObject) -> list[Problem]:
+    entry = {name: value for name, value in given.items() if name not in ("task", "agent", "key")}
+    return check_entry("decision", entry)[1]
+
+
+def _task_problems(given: JsonObject) -> list[Problem]:
+    entry = {name: value for name, value in given.items() if name != "key"}
+    return check_task({**entry, "agent": "somebody"})[1]
 
 
 class ToolHandler(NamedTuple):
@@ -604,7 +595,7 @@ class ToolHandler(NamedTuple):
 
     carry: Carry
     also: Mapping[str, str]
-    rules: Rules = _no_rules
+    rules: Rules = lambda _: []
     takes_any: bool = False
 
 
@@ -624,13 +615,19 @@ _HANDLERS: dict[str, ToolHandler] = {
     "tasks": ToolHandler(tasks_tool, {}),
     "gates": ToolHandler(gates_tool, _TASK_ALIASES),
     "handoff": ToolHandler(handoff_tool, {}, takes_any=True),
-    "decide": ToolHandler(decide_tool, _DECISION_ALIASES, decision_problems),
+    "decide": ToolHandler(
+        _recording("decide"),
+        _DECISION_ALIASES,
+        _decision_problems,
+    ),
     "note": ToolHandler(
         note_tool, {"issue": "text", "pattern": "text", **_TASK_ALIASES}, note_problems
     ),
     "knowledge_add": ToolHandler(knowledge_tool, _TASK_ALIASES),
     "task_new": ToolHandler(
-        task_new_tool, {"id": "task", "needs": "depends_on", **_TASK_ALIASES}, task_problems
+        _recording("create_task"),
+        {"id": "task", "needs": "depends_on", **_TASK_ALIASES},
+        _task_problems,
     ),
 }
 

@@ -52,27 +52,17 @@ class Metrics:
 
     def text(self, *, streams: int) -> str:
         """All metrics as text."""
+        answers = [
+            f'{{operation="{name}",status="{status}"}} {count}'
+            for (name, status), count in sorted(self._answers.items())
+        ]
+        refusals = [f'{{reason="{why}"}} {count}' for why, count in sorted(self._refusals.items())]
         lines = [
-            "# HELP passdown_requests_total Answers by operation and status.",
-            "# TYPE passdown_requests_total counter",
-            *(
-                f'passdown_requests_total{{operation="{name}",status="{status}"}} {count}'
-                for (name, status), count in sorted(self._answers.items())
-            ),
-            "# HELP passdown_refused_total Requests turned away before they were looked at.",
-            "# TYPE passdown_refused_total counter",
-            *(
-                f'passdown_refused_total{{reason="{reason}"}} {count}'
-                for reason, count in sorted(self._refusals.items())
-            ),
-            "# HELP passdown_open_streams Streams of events that are open.",
-            "# TYPE passdown_open_streams gauge",
-            f"passdown_open_streams {streams}",
-            "# HELP passdown_events_total Events sent.",
-            "# TYPE passdown_events_total counter",
-            f"passdown_events_total {self.events}",
-            "# HELP passdown_request_seconds How long answers took.",
-            "# TYPE passdown_request_seconds histogram",
+            *_metric("requests_total", "counter", "Answers by operation and status.", answers),
+            *_metric("refused_total", "counter", "Requests refused by the gateway.", refusals),
+            *_metric("open_streams", "gauge", "Streams of events that are open.", [f" {streams}"]),
+            *_metric("events_total", "counter", "Events sent.", [f" {self.events}"]),
+            *_metric("request_seconds", "histogram", "How long answers took.", []),
         ]
         for name in sorted(self._buckets):
             lines += self._histogram(name)
@@ -93,6 +83,11 @@ class Metrics:
         )
         lines.append(f'passdown_request_seconds_count{{operation="{name}"}} {total}')
         return lines
+
+
+def _metric(name: str, kind: str, help: str, samples: list[str]) -> list[str]:
+    head = [f"# HELP passdown_{name} {help}", f"# TYPE passdown_{name} {kind}"]
+    return [*head, *(f"passdown_{name}{sample}" for sample in samples)]
 
 
 UNTRACED = frozenset({"/health", "/ready"})
