@@ -105,6 +105,21 @@ def load(reference: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def argument_texts(function: Any) -> dict[str, str]:
+    """What the section `Args:` of a function's docstring says of each parameter."""
+    section = (function.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
+    found: dict[str, str] = {}
+    name = ""
+    indent = len(section) - len(section.lstrip())
+    for line in section.splitlines():
+        given, mark, text = line.strip().lstrip("*").partition(": ")
+        if mark and given.isidentifier() and len(line) - len(line.lstrip()) == indent:
+            name, found[given] = given, text
+        elif name:
+            found[name] += f" {line.strip()}"
+    return {name: text.strip() for name, text in found.items()}
+
+
 _PROJECT_RULES = (
     "rules",
     "They are files of a project: open its folder, for which passdown.open('.') is enough.",

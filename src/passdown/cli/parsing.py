@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 from passdown.cli.output import progress_bar, terminal_width
 from passdown.cli.session import Session, UsageError
 from passdown.core.text import excerpt
-from passdown.operations import OPERATION, OPERATIONS, load
+from passdown.operations import OPERATION, OPERATIONS, argument_texts, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -287,7 +287,7 @@ def _shape_arguments(shape: str, *, needs_none: bool) -> list[Argument]:
         is_list = isinstance(kind, schema.List)
         choices = kind.words if isinstance(kind, schema.Choice) else ()
         type_name = "int" if isinstance(kind, schema.Number) else "str"
-        text = field.description[:1].lower() + field.description[1:]
+        text = _as_help(field.description)
         if choices and field.default and not field.is_required:
             text = f"{text}; default: {field.default}".removeprefix("; ")
         found.append(
@@ -312,35 +312,22 @@ def arguments_of(function: Any) -> list[Argument]:
     given = function.__defaults__ or ()
     defaults = dict(zip(names[count - len(given) : count], given, strict=True))
     defaults.update(function.__kwdefaults__ or {})
-    texts = argument_texts(function.__doc__ or "")
+    texts = argument_texts(function)
     return [
         Argument(
             name,
             _TYPE_NAMES.get(name) or str(function.__annotations__[name]).removesuffix(" | None"),
             defaults.get(name, _REQUIRED),
             index >= count,
-            texts.get(name, ""),
+            _as_help(texts.get(name, "")),
         )
         for index, name in enumerate(names)
         if index
     ]
 
 
-def argument_texts(docstring: str) -> dict[str, str]:
-    """What the `Args:` section of a docstring says of each argument, as a help text."""
-    section = docstring.partition("Args:\n")[2].partition("\n\n")[0]
-    found: dict[str, str] = {}
-    last = ""
-    indent = len(section) - len(section.lstrip())
-    for line in section.splitlines():
-        name, mark, text = line.strip().partition(": ")
-        if mark and name.isidentifier() and len(line) - len(line.lstrip()) == indent:
-            last, found[name] = name, text[:1].lower() + text[1:]
-        elif line.strip().startswith("*"):
-            last = ""
-        elif last:
-            found[last] += f" {line.strip()}"
-    return {name: text.strip().removesuffix(".") for name, text in found.items()}
+def _as_help(text: str) -> str:
+    return (text[:1].lower() + text[1:]).removesuffix(".")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

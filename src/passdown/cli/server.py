@@ -69,7 +69,7 @@ def serve(
     _check_packages()
     from passdown.core.access import is_loopback
     from passdown.web.limits import Limits, checked_names
-    from passdown.web.server import listen
+    from passdown.web.server import build_server, listen
     from passdown.web.server import serve as run_server
     from passdown.workspace.tokens import Tokens, own_token_file, usual_file
 
@@ -102,7 +102,8 @@ def serve(
         limits = limits._replace(
             rate=speed, burst=max(2 * speed, 1.0), body_bytes=max_body or limits.body_bytes
         )
-        run_server(shared, listening, allowed, limits, logs_all=log_all)
+        server = build_server(shared, listening, allowed, limits, logs_all=log_all)
+        run_server(server, listening.sock)
 
 
 def _shared_workspace(session: Session) -> SharedWorkspace:

@@ -63,8 +63,7 @@ def connect(url: str, token: str = "") -> RemoteWorkspace:
             code="no_token",
         )
     if not token.isascii() or not token.isprintable() or " " in token:
-        message = "holds characters that no token has"
-        expected = "the line that passdown token new printed, and nothing else"
+        message, expected = "holds characters that no token has", "what passdown token new printed"
         problem = Problem("token", "invalid_form", message, expected)
         raise InvalidInput("the server can't be opened", [problem])
     return RemoteWorkspace(HttpConnection(server, token))
@@ -257,11 +256,9 @@ def _encoded(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:
         problems.append(Problem(name, "wrong_type", type(value).__name__, "a value"))
 
 
-def named_counter(counter: Any) -> str | None:
+def named_counter(counter: Any) -> str:
     """A token counter by its name: a function can't be sent."""
-    if counter is None or isinstance(counter, str):
-        return counter
-    name: object = getattr(counter, "name", None)
+    name: object = counter if isinstance(counter, str) else getattr(counter, "name", None)
     if isinstance(name, str):
         return name
     problem = Problem("counter", "wrong_type", "a function can't be sent", "a counter's name")

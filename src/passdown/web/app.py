@@ -248,26 +248,19 @@ class _Endpoints:
 def _context_of(request: Request, route: ApiRoute) -> tuple[RequestContext, AccessToken]:
     context: RequestContext = request.scope[REQUEST_CONTEXT]
     context.set_route(route.name, route.path)
-    if context.caller is None:
-        raise AssertionError("the gateway lets nobody in without a token")
-    return context, context.caller
+    return context, context.holder
 
 
 def _api_request(
     route: ApiRoute, request: Request, context: RequestContext, caller: AccessToken
 ) -> ApiRequest:
     require_right(caller, route.right)
-    given = read_request(route, request.path_params, request.scope["query_string"], context.body)
+    query = request.scope["query_string"]
+    given = read_request(route, caller, request.path_params, query, context.body)
     note_task(context, {**given.body, **given.arguments})
-    return ApiRequest(
-        caller,
-        given.arguments,
-        body=given.body,
-        expect_version=_expected_version(route, request),
-        key=request.headers.get("idempotency-key") if route.takes_key else None,
-        client_files=given.client_files,
-        client_profile=given.client_profile,
-    )
+    given.expect_version = _expected_version(route, request)
+    given.key = request.headers.get("idempotency-key") if route.takes_key else None
+    return given
 
 
 def _expected_version(route: ApiRoute, request: Request) -> int | None:

@@ -18,6 +18,7 @@ from passdown.workspace.streams import recorded_via
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from passdown.core.types import JsonObject
     from passdown.web.requests import ApiRequest
     from passdown.web.server_state import RequestContext, ServerState
     from passdown.workspace import Workspace
@@ -57,15 +58,9 @@ class BriefBatcher:
         given = call.arguments
         agent = given.get("agent") or call.caller.name
         is_told = call.may_speak_for(agent) and given.get("record", True)
-        tags = tuple(given.get("tags", ()))
-        ask = BriefRequest(
-            task=given["task"],
-            agent=agent,
-            budget=given.get("budget"),
-            counter=given.get("counter"),
-            format=given.get("format", "markdown"),
-            tags=tags,
-        )
+        asked: JsonObject = {name: given[name] for name in BriefRequest._fields if name in given}
+        asked |= {"agent": agent, "tags": tuple(given.get("tags", ()))}
+        ask = BriefRequest(**asked)
         waiting = BriefCall(ask, is_told, via)
         if len(question[2]) <= _MAX_CACHED_QUERY:
             if len(self._read) >= _MAX_CACHED_QUESTIONS:
@@ -142,15 +137,7 @@ class BriefBatcher:
             serving_client(None),
             operation_span("brief", workspace, context),
         ):
-            brief = workspace.brief(
-                ask.task,
-                agent=ask.agent,
-                budget=ask.budget,
-                counter=ask.counter,
-                format=ask.format,
-                tags=ask.tags,
-                record=waiting.is_told,
-            )
+            brief = workspace.brief(**ask._asdict(), record=waiting.is_told)
             if not brief.warnings:
                 self._cache.keep(ask, brief)
             return brief

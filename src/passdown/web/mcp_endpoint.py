@@ -70,10 +70,8 @@ class McpEndpoint:
 
     def _refusal(self, scope: Scope, request_context: RequestContext) -> Response | None:
         """Why a request isn't given to the protocol's part; None for one that is."""
-        if request_context.caller is None:
-            raise AssertionError("the gateway lets nobody in without a token")
         try:
-            require_right(request_context.caller, "read")
+            require_right(request_context.holder, "read")
         except NotAllowed as error:
             return problem_response(error, 403)
         if self._manager is None:
@@ -132,10 +130,7 @@ def _session_manager(state: ServerState) -> Any:
 
 
 def _caller(context: Any) -> AccessToken:
-    request_context: RequestContext = context.request.scope[REQUEST_CONTEXT]
-    if request_context.caller is None:
-        raise AssertionError("the gateway lets nobody in without a token")
-    return request_context.caller
+    return context.request.scope[REQUEST_CONTEXT].holder
 
 
 def _caller_name(context: Any) -> str:

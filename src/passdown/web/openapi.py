@@ -8,7 +8,7 @@ from passdown import __version__
 from passdown.core.codec import schema_of
 from passdown.core.names import MAX_KEY
 from passdown.errors import Problem
-from passdown.web.responses import PROBLEM_MEDIA, TITLES
+from passdown.web.responses import PROBLEM_MEDIA, STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -189,7 +189,7 @@ def _responses(route: ApiRoute) -> JsonObject:
     statuses = [*_COMMON_STATUSES, *(_BODY_STATUSES if route.body is not None else ())]
     statuses += [412] if route.takes_version else []
     for status in statuses:
-        found[str(status)] = {"description": TITLES[status], "content": problem}
+        found[str(status)] = {"description": STATUSES[status][0], "content": problem}
     if route.method == "GET":
         found["304"] = {"description": "What If-None-Match names still holds"}
     return found

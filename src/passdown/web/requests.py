@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import parse_qsl
@@ -37,6 +38,7 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 _MAX_NOTES = 20
 
 
+@dataclass
 class ApiRequest:
     """One request, read: the workspace, the caller, the arguments, and what headers say.
 
@@ -44,27 +46,15 @@ class ApiRequest:
     go out with the answer.
     """
 
-    workspace: Workspace
-
-    def __init__(
-        self,
-        caller: AccessToken,
-        arguments: JsonObject,
-        *,
-        body: JsonObject | None = None,
-        expect_version: int | None = None,
-        key: str | None = None,
-        client_files: list[JsonObject] | None = None,
-        client_profile: tuple[JsonObject | None, ...] = (),
-    ) -> None:
-        self.caller = caller
-        self.arguments = arguments
-        self.body = body or {}
-        self.expect_version = expect_version
-        self.key = key
-        self.client_files = client_files
-        self.client_profile = client_profile
-        self.notes: list[Problem] = []
+    caller: AccessToken
+    arguments: JsonObject
+    body: JsonObject = field(default_factory=dict[str, Any])
+    expect_version: int | None = None
+    key: str | None = None
+    client_files: list[JsonObject] | None = None
+    client_profile: tuple[JsonObject | None, ...] = ()
+    notes: list[Problem] = field(default_factory=list[Problem])
+    workspace: Workspace = field(init=False)
 
     @property
     def context(self) -> Context:
@@ -182,20 +172,9 @@ class MalformedRequest(InvalidInput):
     """A request that can't be read at all; status 400."""
 
 
-class GivenRequest(NamedTuple):
-    """What a request gives: arguments, the body of a route that checks it itself, and what the
-    client sent of its own machine.
-    """
-
-    arguments: JsonObject
-    body: JsonObject
-    client_files: list[JsonObject] | None
-    client_profile: tuple[JsonObject | None, ...]
-
-
 def read_request(
-    route: ApiRoute, path: Mapping[str, str], query: bytes, body: bytes
-) -> GivenRequest:
+    route: ApiRoute, caller: AccessToken, path: Mapping[str, str], query: bytes, body: bytes
+) -> ApiRequest:
     """What a request gives, checked by its route. Raises InvalidInput with every problem."""
     problems: list[Problem] = []
     arguments: JsonObject = dict(path)
@@ -220,7 +199,7 @@ def read_request(
     profile = (arguments.pop(PROFILE_FIELD),) if has_profile else ()
     if problems:
         raise InvalidInput("the request is refused", problems, next_step="Fix all of these.")
-    return GivenRequest(arguments, loaded, files, profile)
+    return ApiRequest(caller, arguments, loaded, client_files=files, client_profile=profile)
 
 
 @contextmanager

@@ -55,46 +55,29 @@ _STATUSES: tuple[tuple[type[PassdownError], int], ...] = (
     (Damaged, 500),
 )
 _BY_CODE = {"no_token": 401, "other_host": 421, "too_large": 413, "timeout": 408}
-TITLES = {
-    400: "Malformed request",
-    401: "A token is needed",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
-    408: "The request took too long",
-    409: "Conflict with the current state",
-    412: "The task has changed",
-    413: "Too large",
-    415: "Not JSON",
-    421: "Unknown host name",
-    422: "Invalid input",
-    429: "Too many requests",
-    500: "Internal error",
-    501: "Not installed",
-    503: "Not available",
+STATUSES = {
+    400: ("Malformed request", "Send what /api/openapi.json describes."),
+    401: (
+        "A token is needed",
+        "Send one as Authorization: Bearer TOKEN; passdown token new makes one.",
+    ),
+    403: ("Not allowed", "Ask the administrator of the server; passdown token new makes tokens."),
+    404: ("Not found", "See /api/openapi.json for addresses, and the lists for what there is."),
+    405: ("Method not allowed", "Use a method of the header Allow."),
+    408: ("The request took too long", "Send it again, faster or less of it."),
+    409: ("Conflict with the current state", "Read the current state, then decide again."),
+    412: ("The task has changed", "Read what changed, then write from the new version."),
+    413: ("Too large", "Send less at once."),
+    415: ("Not JSON", "Send JSON as application/json."),
+    421: ("Unknown host name", "Use the address that passdown serve printed."),
+    422: ("Invalid input", "Look at what was sent, and at /api/openapi.json."),
+    429: ("Too many requests", "Wait as long as Retry-After says, then ask again."),
+    500: ("Internal error", "Tell the administrator of the server: its log has more."),
+    501: ("Not installed", "The administrator of the server can install what is named."),
+    503: ("Not available", "Try again a little later, a write with the same key."),
 }
-
-
+"""Titles by status, and next steps for errors that have none of their own."""
 _FIX_PROBLEMS = "Fix what problems lists, then send it again."
-_NEXT_STEPS = {
-    400: "Send what /api/openapi.json describes.",
-    401: "Send a token as Authorization: Bearer TOKEN; passdown token new makes one.",
-    403: "Ask the administrator of the server; passdown token new makes tokens.",
-    404: "See /api/openapi.json for addresses, and the lists for what there is.",
-    405: "Use a method of the header Allow.",
-    408: "Send it again, faster or less of it.",
-    409: "Read the current state, then decide again.",
-    412: "Read what changed, then write from the new version.",
-    413: "Send less at once.",
-    415: "Send JSON as application/json.",
-    421: "Use the address that passdown serve printed.",
-    422: "Look at what was sent, and at /api/openapi.json.",
-    429: "Wait as long as Retry-After says, then ask again.",
-    500: "Tell the administrator of the server: its log has more.",
-    501: "The administrator of the server can install what is named.",
-    503: "Try again a little later, a write with the same key.",
-}
-"""Next steps by status, for errors that have none of their own."""
 
 
 def status_of(error: PassdownError, *, has_condition: bool = False) -> int:
@@ -125,12 +108,12 @@ def problem_document(error: PassdownError, status: int) -> dict[str, Any]:
     document = error.to_dict()
     code, message = str(document.pop("error")), str(document.pop("message"))
     step = str(document["next_step"]) or (
-        _FIX_PROBLEMS if document.get("problems") else _NEXT_STEPS[status]
+        _FIX_PROBLEMS if document.get("problems") else STATUSES[status][1]
     )
     document["next_step"] = visible(step, keep_newlines=True)
     return {
         "type": f"urn:passdown:problem:{code}",
-        "title": TITLES[status],
+        "title": STATUSES[status][0],
         "status": status,
         "detail": visible(message, keep_newlines=True),
         "code": code,

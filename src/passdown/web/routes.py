@@ -22,7 +22,7 @@ from passdown.core.intake import handoff_schema
 from passdown.core.kinds import PHASES, TASK_STATUSES
 from passdown.core.schema import json_schema
 from passdown.errors import InvalidInput, NotFound, Problem
-from passdown.operations import OPERATION, OPERATIONS, Operation, load
+from passdown.operations import OPERATION, OPERATIONS, Operation, argument_texts, load
 from passdown.web.handlers import handoff_of_caller
 from passdown.web.openapi import (
     CLIENT_FILES,
@@ -171,7 +171,7 @@ def _parameter_schemas(
     operation: Operation, function: Callable[..., Any], method: str
 ) -> dict[str, Schema]:
     """The schemas of a function's parameters that can be sent, by name."""
-    hints, said = type_hints(function), _argument_texts(function)
+    hints, said = type_hints(function), argument_texts(function)
     in_headers = _IN_HEADERS if operation.right != "read" else ()
     found: dict[str, Schema] = {}
     for name, each in list(signature(function).parameters.items())[1:]:
@@ -189,14 +189,6 @@ def _parameter_schemas(
 def _of_this_machine(operation: Operation) -> tuple[str, ...]:
     """Parameters about files that no client may name: of what is answered as a file."""
     return ("target", "diff") if operation.media else ("profiles",) * operation.takes_profile
-
-
-def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
-    """What the section `Args:` of a docstring says of each parameter."""
-    _, _, section = (getdoc(function) or "").partition("\nArgs:\n")
-    section = re.split(r"\n(?=\S)", section)[0]
-    found = re.findall(r"^    \**(\w+): (.*(?:\n {8,}.*)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
 
 
 def _type_schema(kind: Any, default: object, *, in_query: bool) -> Schema:

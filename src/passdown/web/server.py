@@ -294,19 +294,12 @@ def build_server(
     return HttpServer(config, state)
 
 
-def serve(
-    shared: SharedWorkspace,
-    place: ListeningSocket,
-    allowed: tuple[str, ...],
-    limits: Limits,
-    *,
-    logs_all: bool = False,
-) -> None:
+def serve(server: HttpServer, sock: socket.socket) -> None:
     """Serve until a signal says stop."""
     # Threads that compute take turns; the loop, which everybody waits for, is one among them.
     sys.setswitchinterval(_SWITCH_SECONDS)
     _log_to_stderr()
-    build_server(shared, place, allowed, limits, logs_all=logs_all).run(sockets=[place.sock])
+    server.run(sockets=[sock])
 
 
 class _JsonFormatter(logging.Formatter):

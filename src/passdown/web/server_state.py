@@ -104,6 +104,13 @@ class RequestContext:
         self.is_counted = False
         self._turns: AsyncExitStack | None = None
 
+    @property
+    def holder(self) -> AccessToken:
+        """The caller of a request that the gateway let in."""
+        if self.caller is None:
+            raise AssertionError("the gateway lets nobody in without a token")
+        return self.caller
+
     async def hold(self, turn: AbstractAsyncContextManager[None]) -> None:
         """Wait for a limiter and hold it until the response was sent: an unread response counts
         against its token.

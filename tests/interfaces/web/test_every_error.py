@@ -10,7 +10,7 @@ import pytest
 
 from passdown import errors
 from passdown.errors import PassdownError, Problem, ProblemsError, StoreError
-from passdown.web.responses import TITLES, problem_document
+from passdown.web.responses import STATUSES, problem_document
 from tests.interfaces.web.asking import ask
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _one(kind: type[PassdownError]) -> PassdownError:
 
 def test_there_is_a_step_for_every_status() -> None:
     """An error that says nothing itself gets the usual one, whatever its status."""
-    for status in TITLES:
+    for status in STATUSES:
         assert problem_document(PassdownError("no"), status)["next_step"]
 
 
