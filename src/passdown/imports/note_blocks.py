@@ -130,8 +130,7 @@ WORDS: tuple[Words, ...] = (
     ),
     _words(
         BLOCKER,
-        heading=r"blockers?|blocked(?: by| on)?|blocking(?: issues?)?|impediments?|"
-        r"waiting (?:on|for)",
+        heading=r"blockers?|blocked(?: by| on)?|impediments?|waiting (?:on|for)",
         column=r"blockers?|impediments?|blocked by",
         opening=r"(?:current |known |main )?blockers?|blocked(?: by| on)?|impediments?",
         sure=r"(?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|"
@@ -377,10 +376,14 @@ def by_opening(text: str) -> Cue | None:
     return cue or (Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None)
 
 
+_CHECK = re.compile(r"(?:does|do|did|is|are|was|were|has|have)\b", re.IGNORECASE)
+
+
 def by_words(text: str) -> Cue | None:
     """The kind shown by the words of a sentence."""
     if text.endswith("?"):
-        return Cue(QUESTION, 0.7, "?")
+        # What a reader should verify is asked for a yes or no; it is nothing that nobody knows.
+        return None if _CHECK.match(without_signs(text)) else Cue(QUESTION, 0.7, "?")
     return _first_cue(0.6, ((words.kind, words.sure.search(text)) for words in WORDS))
 
 
