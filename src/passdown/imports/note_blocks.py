@@ -161,7 +161,8 @@ WORDS: tuple[Words, ...] = (
         r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
         r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)|"
         r"(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|change|break|repeat|use))|don'?ts?|never do|"
-        r"known constraints?|quirks?|foot-?guns?|land-?mines?|non-obvious|surprises?|heads[- ]?up|"
+        r"known (?:constraints?|notes)|lessons|learnings|quirks?|foot-?guns?|land-?mines?|"
+        r"non-obvious|surprises?|heads[- ]?up|"
         r"things to (?:know|watch|remember|avoid)|(?:important|critical) (?:notes?|details)",
         column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
         r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
