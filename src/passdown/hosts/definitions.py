@@ -18,12 +18,9 @@ STOP = "stop"
 SESSION_END = "session-end"
 
 TIMEOUTS_S = {
-    SESSION_START: 10,
-    PROMPT_SUBMIT: 10,
-    PRE_COMPACT: 10,
-    SUBAGENT_START: 10,
-    SUBAGENT_STOP: 10,
-    STOP: 10,
+    **dict.fromkeys(
+        (SESSION_START, PROMPT_SUBMIT, PRE_COMPACT, SUBAGENT_START, SUBAGENT_STOP, STOP), 10
+    ),
     SESSION_END: 3,
 }
 """Our events, and how long a host should wait for each; our own limit is always shorter."""
