@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +23,45 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 
 
+SETTINGS = ("PASSDOWN_STORE", "PASSDOWN_AGENT", "COLUMNS")
+
+
+@pytest.fixture(scope="session")
+def empty_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an empty workspace, to be copied."""
+    folder = tmp_path_factory.mktemp("prepared") / "empty"
+    folder.mkdir()
+    run_there(folder, "init")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def filled_folder(empty_project: Path) -> Path:
+    """The same with a task, decisions, notes, files, handoffs and a gate."""
+    folder = empty_project.with_name("filled")
+    shutil.copytree(empty_project, folder)
+    filled_project(folder, partial(run_there, folder))
+    return folder
+
+
+def run_there(folder: Path, *argv: str, code: int | None = 0) -> Answer:
+    """Run a command in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in SETTINGS:
+            patch.delenv(name, raising=False)
+        patch.chdir(folder)
+        assert main(argv) == code
+    return Answer(0, "", "")
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(empty_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with an empty workspace in it."""
-    for name in ("PASSDOWN_STORE", "PASSDOWN_AGENT", "COLUMNS"):
+    for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "project"
-    folder.mkdir()
+    shutil.copytree(empty_project, folder)
     monkeypatch.chdir(folder)
-    assert main(["init"]) == 0
     return folder
 
 
@@ -104,7 +136,8 @@ def start(project: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def filled(project: Path, cli: Run) -> Path:
+def filled(project: Path, filled_folder: Path) -> Path:
     """The project with a task, decisions, notes, files, handoffs and a gate."""
-    filled_project(project, cli)
+    shutil.rmtree(project / ".passdown")
+    shutil.copytree(filled_folder, project, dirs_exist_ok=True)
     return project
