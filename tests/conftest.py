@@ -60,6 +60,15 @@ settings.register_profile("soak", settings.get_profile("local"), max_examples=5_
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if IN_CI else "local"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _repository_stays_clean() -> Generator[None]:
+    """No test leaves a workspace in the repository: the next one would find it."""
+    folder = Path(__file__).parents[1] / ".passdown"
+    was_there = folder.exists()
+    yield
+    assert was_there or not folder.exists(), f"a test has made {folder}"
+
+
 @pytest.fixture(scope="session")
 def project_root() -> Path:
     """The folder that holds pyproject.toml."""

@@ -333,13 +333,21 @@ def test_a_task_that_was_lost_altogether_is_not_offered_as_new(
 
 
 @pytest.mark.promise("P-17")
-def test_reads_through_a_server_say_it_too(behind: Path) -> None:
-    """An agent gets the warning with its brief, over HTTP as here."""
+def test_reads_through_a_server_say_it_too(behind: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An agent gets the warning with its brief, over HTTP as here; a program has it logged."""
     with opened(behind) as ws, served(ws) as server, server.opened("a", "write") as there:
         (warning,) = there.brief("T-1", agent="a").warnings
         assert (warning.path, warning.code, warning.level) == ("T-1", "ledger_behind", "warning")
         with pytest.raises(Damaged, match="lost history"):
             there.state("T-2")
+        for read in (there.state, there.task, there.log):
+            caplog.clear()
+            read("T-1")
+            assert "passdown recover T-1 --by NAME" in caplog.messages[-1]
+        ws.maintenance.recover("T-1", by="ana")
+        caplog.clear()
+        there.state("T-1")
+        assert caplog.messages == []
 
 
 @pytest.mark.promise("P-17")

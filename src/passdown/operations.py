@@ -15,6 +15,7 @@ Conventions, so that few rows need a function of their own:
   is never sent. With `**fields`, the body may hold any further field.
 - Lists come as `{"items": [...]}`, texts as `{"text": ...}`, other plain values as
   `{"value": ...}`; None is 404. What is written to `target` is the body of the response.
+- A warning that a result has no place for comes in the header Passdown-Warning, URL-encoded.
 - Two operations may share a route if their results are the same JSON: the first one answers.
 """
 
@@ -97,6 +98,9 @@ class Operation(NamedTuple):
 
 _REPEATABLE = ("decisions.store", "knowledge.relate", "relay.send_express")
 """Writes that are the same when they are repeated."""
+
+
+WARNING_HEADER = "passdown-warning"
 
 
 def load(reference: str) -> Any:

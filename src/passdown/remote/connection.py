@@ -16,7 +16,7 @@ import shutil
 import ssl
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from passdown import __version__, tracing
 from passdown.core.access import is_loopback
@@ -28,6 +28,7 @@ from passdown.errors import (
     StoreUnavailable,
     error_from_document,
 )
+from passdown.operations import WARNING_HEADER
 
 if TYPE_CHECKING:
     import socket
@@ -191,6 +192,14 @@ def too_large(url: str, most: int) -> PassdownError:
     )
 
 
+def _log_warning(reply: HttpReply) -> None:
+    """Log what a server warns of that has no place in its answer."""
+    if warning := reply.headers.get(WARNING_HEADER):
+        import logging
+
+        logging.getLogger("passdown").warning("warning: %s", visible(unquote(warning)))
+
+
 def _checked(reply: HttpReply) -> HttpReply:
     """An answer that says yes; raises what the server raised, or that it is none of Passdown's."""
     coding = reply.headers.get("content-encoding", "identity").lower()
@@ -328,6 +337,7 @@ class HttpConnection:
                 continue
             wait_s = _retry_after(reply)
             if is_last or wait_s is None or (reply.status != 429 and not is_safe):
+                _log_warning(reply)
                 return _checked(reply)
             time.sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")

@@ -13,6 +13,7 @@ import sys
 import time
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,6 +23,7 @@ from starlette.routing import Match, Route
 
 from passdown import tracing
 from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, RateLimited, StoreError
+from passdown.operations import WARNING_HEADER
 from passdown.web.briefs import BriefBatcher
 from passdown.web.events import (
     EVENTS_MEDIA,
@@ -52,6 +54,7 @@ from passdown.web.responses import (
 )
 from passdown.web.routes import DEFINITIONS, api_routes
 from passdown.web.telemetry import METRICS_MEDIA, note_task, operation_span
+from passdown.workspace.context import context_of
 from passdown.workspace.files import serving_client
 from passdown.workspace.streams import recorded_via
 
@@ -202,8 +205,12 @@ class _Endpoints:
         ):
             call.workspace = workspace
             result = route.function(call)
+            warning = context_of(workspace).logged_warning(call.arguments.get("task"))
         context.notes += call.claims
-        return to_response(route, call, result, request)
+        response = to_response(route, call, result, request)
+        if warning:
+            response.headers[WARNING_HEADER] = quote(warning, safe=" ,:;/()#'")
+        return response
 
     async def brief(self, request: Request) -> Response:
         """Briefs are made once for many."""

@@ -90,6 +90,11 @@ class Context:
             lost = evidence(self.state_folder, reader, task)
             return ledger_behind(reader, {task: lost}) if lost else None
 
+    def logged_warning(self, task: object) -> str:
+        """The warning that was logged when this task was read, while it holds; else empty."""
+        lost = self.lost_history(str(task)) if task in self.warned else None
+        return lost.problems[0]._replace(level="warning").line() if lost else ""
+
     @property
     def store_file(self) -> str:
         """The file that holds the store; empty where a database server does."""
