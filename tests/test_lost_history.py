@@ -217,6 +217,9 @@ def test_a_torn_or_edited_state_file_never_refuses_a_write(project: Path, tmp_pa
         assert [f["code"] for f in report.findings].count("edited_state_file") == 1
         assert state(project).with_name("T-1.json.edited-1").read_text("utf-8") == edited
         assert passdown.read_state_file(state(project).read_text("utf-8"))["version"] == 2
+        state(project, "T-2").write_text(edited, "utf-8")
+        os.truncate(state(project, "T-2"), 300 * 2**20)
+        assert ws.warn("T-2", agent="a", text="w").version == 2
         state(project).write_text(edited[:-100], "utf-8")
         receipt = ws.warn("T-1", agent="a", text="w")
         assert [warning.code for warning in receipt.warnings] == ["edited_state_file"]

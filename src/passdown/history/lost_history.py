@@ -130,8 +130,11 @@ def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
 
 
 def is_whole(path: str) -> bool:
-    """Whether a state file is as it was written, by its own checksum."""
-    data = read_bytes(path)
+    """Whether a state file is as it was written, by its own checksum; what can't be read isn't."""
+    try:
+        data = read_bytes(path)
+    except StoreUnavailable:
+        return False
     return data is not None and is_intact(data.decode(errors="replace"))
 
 
