@@ -30,10 +30,10 @@ ELLIPSIS = "…"
 MAX_TEXT = 400
 """How much of one stored text is quoted; the rest is read by the item's address."""
 
-_PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?$")
+_PARTIAL_ESCAPE = r"\\(?:x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?$"
 _SPECIAL = re.compile(r"[\\`|<]|!(?=\[)")
 _SPECIAL_IN_HEADING = re.compile(r"[\\`|<#]|!(?=\[)")
-_NUMBERED = re.compile(r"(\d+)[.)]")
+_NUMBERED = r"(\d+)[.)]"
 _BLOCK_MARKS = tuple("#+*>~_[-")
 
 
@@ -118,7 +118,7 @@ def collapse(text: object) -> str:
 def cut(text: str, kept: int) -> str:
     """The first `kept` characters of a line, with an ellipsis after them when there were more."""
     # An escape that is cut in the middle would read as another character.
-    return text if len(text) <= kept else _PARTIAL_ESCAPE.sub("", text[:kept]) + ELLIPSIS
+    return text if len(text) <= kept else re.sub(_PARTIAL_ESCAPE, "", text[:kept]) + ELLIPSIS
 
 
 def shortened(text: str, limit: int) -> str:
@@ -147,7 +147,7 @@ def _escaped_start(text: str) -> str:
     """Text whose beginning can't be read as a heading, a list, a quote or a rule."""
     if text.startswith(_BLOCK_MARKS):
         return "\\" + text
-    number = _NUMBERED.match(text)
+    number = re.match(_NUMBERED, text)
     return f"{number[1]}\\{text[number.end(1) :]}" if number else text
 
 
@@ -160,8 +160,8 @@ def as_code(path: str) -> str:
 
 # Words that other readers of YAML turn into something else than text.
 _YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
-_NONCHARACTERS = re.compile("[\ufffe\uffff]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_NONCHARACTERS = "[\ufffe\uffff]"
+_SURROGATES = "[\ud800-\udfff]"
 
 
 def yaml_text(data: Mapping[str, Any], indent: str = "") -> str:
@@ -201,19 +201,19 @@ def _scalar(value: object) -> str:
         and text.lower() not in _YAML_WORDS
         and ": " not in text
         and " #" not in text
-        and not _NONCHARACTERS.search(text)
+        and not re.search(_NONCHARACTERS, text)
         and visible(text) == text
         and text.isprintable()
     )
     if is_bare:
         return text
     quoted = visible(text.replace("\\", "\\\\").replace('"', '\\"'))
-    return f'"{_NONCHARACTERS.sub(_as_escape, quoted)}"'
+    return f'"{re.sub(_NONCHARACTERS, _as_escape, quoted)}"'
 
 
 def without_surrogates(text: str) -> str:
     """`text` with each half of a surrogate pair, which no file can hold, as the escape for it."""
-    return text if text.isascii() else _SURROGATES.sub(_as_escape, text)
+    return text if text.isascii() else re.sub(_SURROGATES, _as_escape, text)
 
 
 def _as_escape(found: re.Match[str]) -> str:

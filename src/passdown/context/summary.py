@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MAX_TOKENS = 500
-_VERSION = re.compile(r"^Version: (\d+) \((sha256:[0-9a-f]{64})\)$", re.MULTILINE)
+_VERSION = r"^Version: (\d+) \((sha256:[0-9a-f]{64})\)$"
 
 # How long a title and a shorter text may be, from the fullest summary to the tightest.
 _WIDTHS = ((120, 60), (60, 30), (24, 12))
@@ -104,7 +104,7 @@ def phase_line(state: JsonObject) -> str:
 
 def summary_version(text: str) -> tuple[int, str] | None:
     """The version and digest that a summary says it was made from; None when it says nothing."""
-    found = _VERSION.search(text)
+    found = re.search(_VERSION, text, flags=re.MULTILINE)
     return (int(found[1]), found[2]) if found else None
 
 

@@ -21,16 +21,16 @@ RESERVED_AGENTS = frozenset({"human", "system", "user", "tool", "admin", "assist
 """Names that a model reads as a role; an agent with such a name could claim its authority."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_TAG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*+")
-_LINES = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_TAG = r"[a-z0-9]+(?:-[a-z0-9]+)*+"
+_LINES = r"([0-9]{1,9})-([0-9]{1,9})"
 # Windows opens a device for these in any folder, in any case and whatever follows a dot.
 _DEVICE = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?",
     re.IGNORECASE | re.DOTALL,
 )
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 # They make a path look like another one.
-_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_BIDI = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 
 
 def _wrong_type(value: object, path: str) -> list[Problem]:
@@ -102,7 +102,7 @@ def tag_problems(value: object, path: str) -> list[Problem]:
     if len(value) > MAX_TAG:
         message = f"'{excerpt(value)}' has {len(value):,} characters"
         return [Problem(path, "too_long", message, f"at most {MAX_TAG}", fix)]
-    if not _TAG.fullmatch(value):
+    if not re.fullmatch(_TAG, value):
         message = f"'{excerpt(value)}' is not a tag"
         expected = "lowercase words and digits joined by single hyphens"
         return [Problem(path, "invalid_tag", message, expected, fix)]
@@ -122,7 +122,7 @@ def line_range_problems(value: object, path: str) -> list[Problem]:
     shown = f"'{excerpt(text)}' is not a line range"
     if re.fullmatch("[1-9][0-9]{0,8}", text):
         return [Problem(path, "invalid_lines", shown, expected, f"{text}-{text}")]
-    match = _LINES.fullmatch(text)
+    match = re.fullmatch(_LINES, text)
     if not match:
         return [Problem(path, "invalid_lines", shown, expected, _respelled(text))]
     first, last = int(match[1]), int(match[2])
@@ -182,8 +182,8 @@ _known_problem = lru_cache(maxsize=512)(_path_problem)
 def _path_fault(value: str) -> str:
     faults = (
         (not value, "is empty"),
-        (_CONTROL.search(value), "contains a control character"),
-        (_BIDI.search(value), "contains a character that turns the direction of writing"),
+        (re.search(_CONTROL, value), "contains a control character"),
+        (re.search(_BIDI, value), "contains a character that turns the direction of writing"),
         ("\\" in value, "contains a backslash"),
         (":" in value, "contains a colon (a drive, a URL or a stream)"),
         (value.startswith("/"), "is absolute"),

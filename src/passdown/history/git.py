@@ -133,7 +133,7 @@ def _kill_group(pid: int) -> None:
 
 _REF = "ref: "
 _BRANCH = f"{_REF}refs/heads/"
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_COMMIT = r"[0-9a-f]{40}([0-9a-f]{24})?"
 _NAMED = "gitdir:"
 
 
@@ -154,11 +154,11 @@ def current_commit(folder: str) -> str:
     git = _git_folder(folder)
     head = first_line(os.path.join(git, "HEAD")) if git else ""
     if not head.startswith(_REF):
-        return head if _COMMIT.fullmatch(head) else ""
+        return head if re.fullmatch(_COMMIT, head) else ""
     name = head.removeprefix(_REF)
     common = os.path.join(git, first_line(os.path.join(git, "commondir")))
     found = first_line(os.path.join(common, *name.split("/"))) or _packed(common, name)
-    return found if _COMMIT.fullmatch(found) else ""
+    return found if re.fullmatch(_COMMIT, found) else ""
 
 
 def _packed(common: str, name: str) -> str:
@@ -201,7 +201,7 @@ def first_line(path: str) -> str:
         return ""
 
 
-_CORE_WORKTREE = re.compile(r"\s*worktree\s*=\s*\"?([^\"\r\n]+)\"?\s*", re.IGNORECASE)
+_CORE_WORKTREE = r"(?i)\s*worktree\s*=\s*\"?([^\"\r\n]+)\"?\s*"
 
 
 def main_worktree(top: str) -> str:
@@ -231,7 +231,7 @@ def _set_in(common: str) -> str:
     """The main worktree that a repository's settings name, as those of a submodule do."""
     try:
         with open(os.path.join(common, "config"), encoding="utf-8", errors="replace") as file:
-            found = [_CORE_WORKTREE.fullmatch(line) for line in file]
+            found = [re.fullmatch(_CORE_WORKTREE, line) for line in file]
     except OSError:
         return ""
     named = next((match[1].strip() for match in found if match), "")
@@ -434,7 +434,7 @@ def changed_since(
     if timeout_s <= 0:
         return None
     git = Git(root, timeout_s)
-    base = commit if _COMMIT.fullmatch(commit) else "HEAD"
+    base = commit if re.fullmatch(_COMMIT, commit) else "HEAD"
     try:
         found = [
             ChangedFile(path, "created") for path in _fields(git.answer(*_UNTRACKED, "--", "."))

@@ -16,8 +16,8 @@ SQLITE_PREFIX = "sqlite:///"
 POSTGRES_PREFIXES = ("postgresql://", "postgres://")
 
 # Up to the last @: a password may hold one that nobody escaped.
-_LOGIN = re.compile(r"(?<=://)([^:@/?]*):[^?]*@")
-_SECRET = re.compile(r"(?<=[?&\s])((?:ssl)?password)=[^&\s]*", re.IGNORECASE)
+_LOGIN = r"(?<=://)([^:@/?]*):[^?]*@"
+_PARAMETER = r"(?i)(?<=[?&\s])((?:ssl)?password)=[^&\s]*"
 _HIDDEN = "***"
 
 
@@ -59,7 +59,7 @@ def store_identity(url: str) -> str:
 
 def url_without_password(url: str) -> str:
     """An address as it may be printed: without the password."""
-    return _SECRET.sub(rf"\1={_HIDDEN}", _LOGIN.sub(_without_password, url))
+    return re.sub(_PARAMETER, rf"\1={_HIDDEN}", re.sub(_LOGIN, _without_password, url))
 
 
 def _without_password(login: re.Match[str]) -> str:
@@ -71,8 +71,8 @@ def secrets_in_url(url: str) -> list[str]:
     """The texts in an address that must not be printed, as written and as meant."""
     from urllib.parse import unquote
 
-    found = [match[0].partition(":")[2][:-1] for match in _LOGIN.finditer(url)]
-    found += [match[0].partition("=")[2] for match in _SECRET.finditer(url)]
+    found = [match[0].partition(":")[2][:-1] for match in re.finditer(_LOGIN, url)]
+    found += [match[0].partition("=")[2] for match in re.finditer(_PARAMETER, url)]
     return sorted({text for secret in found for text in (secret, unquote(secret)) if text}, key=len)
 
 
