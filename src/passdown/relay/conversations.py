@@ -13,7 +13,7 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from passdown.core.arguments import number_problems, text_type_problems
+from passdown.core.arguments import number_problems, raise_problems, text_type_problems
 from passdown.core.kinds import CONVERSATION_STREAM
 from passdown.core.names import agent_problems
 from passdown.core.text import excerpt, text_problems
@@ -102,10 +102,7 @@ class Conversation:
         """The context as messages, within the window; raises InvalidInput if not even the last
         exchange fits.
         """
-        context = self.context(chapter)
-        if self._size(context) <= self._owner.room:
-            return context.messages()
-        owner = self._owner
+        context, owner = self.context(chapter), self._owner
         found = compact(context.messages(), owner.room, owner.tokens, where=context.stream)
         return list(found.messages)
 
@@ -166,7 +163,7 @@ class Conversation:
         while True:
             lease = self._lease()
             context = self._read(self._stream(lease), _lease_document(lease))
-            why = self._wanted(context, lease, asked, key) or self._due(context, lease)
+            why = self._due(context, lease, asked, is_keyed=bool(key))
             if self._lease() != lease:
                 continue  # what was read may be of an earlier lease
             if not why:
@@ -177,22 +174,21 @@ class Conversation:
                 continue
             asked = ""
 
-    def _due(self, context: ConversationContext, lease: Lease | None) -> str:
-        """Why a chapter has to begin in any case; "" if none has to."""
+    def _due(
+        self, context: ConversationContext, lease: Lease | None, asked: str, *, is_keyed: bool
+    ) -> str:
+        """Why a chapter has to begin: because it was asked for, unless the context is empty, or in
+        any case; "" if none has to.
+        """
+        is_empty = bool(context.start) and context.is_fresh and not is_keyed
+        if asked and not is_empty and (lease or asked != "setup"):
+            return asked
         if not context.start:
             return "lease" if lease else "first"
         if not self._owner.max_age_s:
             return ""
         age = self._owner.streams.now() - parse_time(context.begun_at)
         return "age" if age.total_seconds() > self._owner.max_age_s else ""
-
-    def _wanted(
-        self, context: ConversationContext, lease: Lease | None, asked: str, key: str
-    ) -> str:
-        """The requested reset, unless the context is empty already."""
-        if asked == "setup" and lease is None:
-            return ""
-        return "" if context.start and context.is_fresh and not key else asked
 
     def _begin(self, context: ConversationContext, lease: Lease | None, why: str, key: str) -> None:
         """Begin a chapter: the only place where a context is emptied.
@@ -216,10 +212,7 @@ class Conversation:
 
     def _compact(self, context: ConversationContext) -> None:
         """Leave out the oldest messages if the context is too long; they stay recorded."""
-        owner = self._owner
-        if self._size(context) <= owner.room:
-            return
-        messages, where = context.messages(), context.stream
+        owner, messages, where = self._owner, context.messages(), context.stream
         try:
             found = compact(messages, owner.room, owner.tokens, owner.summarise, where=where)
         except InvalidInput:
@@ -295,9 +288,6 @@ class Conversation:
         problem = Problem("chapter", "not_found", f"{chapter.stream}@{chapter.start}", "its own")
         raise InvalidInput("the chapter belongs to another conversation", [problem])
 
-    def _size(self, context: ConversationContext) -> int:
-        return context_tokens(context.messages(), self._owner.tokens)
-
 
 def _lease_document(lease: Lease | None) -> dict[str, Any] | None:
     """What a reset records of a lease: it says whose chapter it begins."""
@@ -365,8 +355,7 @@ class Conversations:
         problems = agent_problems(agent, "agent") + text_type_problems(role=role, rules=rules)
         problems += _age_problems(max_age_hours) + _sharing_problems(sharing)
         problems += _window_problems(window, reply_room, margin)
-        if problems:
-            raise InvalidInput("the options are invalid", problems)
+        raise_problems("the options are invalid", problems)
         own = os.path.join(self.streams.context.place.home, "templates")
         self.agent = agent
         self.templates = Templates(templates or (own if os.path.isdir(own) else ""))
@@ -431,9 +420,7 @@ class Conversations:
 
 
 def _checked_peer(peer: str) -> str:
-    problems = agent_problems(peer, "sender")
-    if problems:
-        raise InvalidInput("the sender is invalid", problems)
+    raise_problems("the sender is invalid", agent_problems(peer, "sender"))
     return peer
 
 
@@ -545,7 +532,7 @@ def ask(
     key: str = "",
 ) -> QuestionResult:
     """Ask a question. While the answer calls tools, they are used and it is asked again."""
-    _check_rounds(rounds)
+    raise_problems(_REFUSED, number_problems(rounds, "rounds", 1, MAX_ROUNDS))
     request = _AgentRequest(conversations, sender, "question", task, key)
     with request.conversation.turn:
         request.put(content, 1)
@@ -572,7 +559,7 @@ def approve(
     """Request reviews until the verdict is final: `revise` turns an answer into the next request,
     or "" to give up.
     """
-    _check_rounds(rounds)
+    raise_problems(_REFUSED, number_problems(rounds, "rounds", 1, MAX_ROUNDS))
     if kind not in REVIEWS:
         shown = f"{excerpt(str(kind))!r}"
         problem = Problem("kind", "invalid_choice", shown, " | ".join(REVIEWS))
@@ -616,9 +603,7 @@ class _AgentRequest:
 
         Further rounds stay in the chapter of the first, even if the sender has moved on.
         """
-        problems = text_problems(content, "content", max_length=MAX_CONTENT)
-        if problems:
-            raise InvalidInput(_REFUSED, problems)
+        raise_problems(_REFUSED, text_problems(content, "content", max_length=MAX_CONTENT))
         agent = self.conversation.agent
         values = {"content": content, "agent": agent, "peer": self._sender, "task": self._task}
         message = Message("user", self._templates.render(self._template, values), self._sender)
@@ -675,9 +660,3 @@ def _begin_request(
         own = conversation_stream(conversation.agent, sender, leased)
         if chapter.stream == own or not conversations.has_own(sender):
             return conversation, chapter, leased
-
-
-def _check_rounds(rounds: int) -> None:
-    problems = number_problems(rounds, "rounds", 1, MAX_ROUNDS)
-    if problems:
-        raise InvalidInput(_REFUSED, problems)
