@@ -625,11 +625,15 @@ class RunAgents:
             yield
             return
         self._try(lambda: self.states.move(name, state, why=f"asks {to}"))
+
+        def go_back() -> None:
+            if self.states.state(name) == state:
+                self.states.move(name, before.state, why="answered")
+
         try:
             yield
         finally:
-            if self.states.state(name) == state:
-                self._reach(name, before.state, "answered")
+            self._try(go_back)
 
     def is_free(self, run: Run) -> bool:
         """Whether an agent of an express run is WAITING, or has the run already."""

@@ -475,12 +475,7 @@ def _run_command(
     stop: Callable[[], bool],
 ) -> tuple[str, str]:
     """The output of the command, and what was wrong with it."""
-    from passdown.relay.runners.command import (
-        ProcessCallbacks,
-        ProcessLimits,
-        ProcessSpec,
-        run_process,
-    )
+    from passdown.relay.runners.command import ProcessLimits, ProcessSpec, run_process
 
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="passdown-") as file:
         file.write(request.body)
@@ -496,7 +491,7 @@ def _run_command(
         filled = [_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in words]
         order = ProcessSpec(filled, {**os.environ, "GIT_TERMINAL_PROMPT": "0"}, root)
         limits = ProcessLimits(timeout_s, MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES)
-        ran = run_process(order, b"", limits, ProcessCallbacks(stop))
+        ran = run_process(order, b"", limits._replace(stop=stop))
     if ran.ended == "stopped":
         raise StoreBusy(f"{VARIABLE} was stopped", next_step="Another worker opens it.")
     said = (ran.out + ran.err)[:MAX_OUTPUT_BYTES].decode("utf-8", "replace").strip()

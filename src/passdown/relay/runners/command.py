@@ -54,19 +54,15 @@ class ProcessSpec(NamedTuple):
 
 
 class ProcessLimits(NamedTuple):
-    """Limits of a program. More output on stdout ends it; of stderr the end is kept."""
+    """Limits of a program. More output on stdout ends it; of stderr the end is kept. `stop` says
+    when to end it in any case.
+    """
 
     timeout_s: float
     max_output: int
     max_stderr: int
     grace_s: float = GRACE_S
-
-
-class ProcessCallbacks(NamedTuple):
-    """`stop` says when to end the program, `progress` gets seconds and bytes so far."""
-
-    stop: Callable[[], bool]
-    progress: Callable[[float, int], None] | None = None
+    stop: Callable[[], bool] = lambda: False
 
 
 class ProcessResult(NamedTuple):
@@ -91,9 +87,15 @@ class ProcessResult(NamedTuple):
 
 
 def run_process(
-    order: ProcessSpec, given: bytes, limits: ProcessLimits, watch: ProcessCallbacks
+    order: ProcessSpec,
+    given: bytes,
+    limits: ProcessLimits,
+    progress: Callable[[float, int], None] | None = None,
 ) -> ProcessResult:
-    """Run a program to its end, with `given` on its stdin; nothing of it is left afterwards."""
+    """Run a program to its end, with `given` on its stdin; nothing of it is left afterwards.
+
+    `progress` gets seconds and bytes so far.
+    """
     started = time.monotonic()
     try:
         guard, ours = _start_guard()
@@ -105,7 +107,7 @@ def run_process(
         going = _RunningProcess(guard, ours, given, limits)
         try:
             going.send(order)
-            going.go(watch, started)
+            going.go(started, progress)
         finally:
             going.close()
     return going.ran(time.monotonic() - started)
@@ -163,7 +165,7 @@ class _RunningProcess:
         with suppress(OSError):
             self._control.sendall(b"%d\n%b" % (len(data), data))
 
-    def go(self, watch: ProcessCallbacks, started: float) -> None:
+    def go(self, started: float, progress: Callable[[float, int], None] | None) -> None:
         """Move input and output until the guard has ended, or has to be killed."""
         self._register()
         ends, told_at = started + self._limits.timeout_s, started
@@ -172,10 +174,10 @@ class _RunningProcess:
             if now >= self._give_up_at:
                 self._patience_s = 0.0
                 return
-            self._decide(watch, is_late=now >= ends)
-            if watch.progress and now - told_at >= _PROGRESS_S:
+            self._decide(is_late=now >= ends)
+            if progress and now - told_at >= _PROGRESS_S:
                 told_at = now
-                watch.progress(now - started, self._out_bytes)
+                progress(now - started, self._out_bytes)
             for key, _ in self._select.select(_TICK_S if now >= ends else min(_TICK_S, ends - now)):
                 key.data()
         self._drain()
@@ -230,7 +232,7 @@ class _RunningProcess:
             os.set_blocking(self._guard.stdin.fileno(), False)
             self._select.register(self._guard.stdin, selectors.EVENT_WRITE, self._write)
 
-    def _decide(self, watch: ProcessCallbacks, *, is_late: bool) -> None:
+    def _decide(self, *, is_late: bool) -> None:
         """Whether the program has to end now. Once it has exited, no limit counts."""
         if self._why or self._give_up_at < float("inf"):
             return
@@ -238,7 +240,7 @@ class _RunningProcess:
             self._give_up_at = time.monotonic() + self._patience_s
         elif is_late:
             self._stop("timeout")
-        elif watch.stop():
+        elif self._limits.stop():
             self._stop("stopped")
 
     def _stop(self, why: str) -> None:
@@ -341,7 +343,7 @@ class CommandRunner:
     def __call__(self, asked: AgentRequest) -> AgentReply:
         """Run the program once; a failure is in the reply."""
         prompt = asked.prompt.encode("utf-8", "replace")
-        limits = self.limits
+        limits = self.limits._replace(stop=asked.is_stopped)
         if asked.timeout_s is not None:
             limits = limits._replace(timeout_s=max(0.0, min(limits.timeout_s, asked.timeout_s)))
         try:
@@ -354,9 +356,7 @@ class CommandRunner:
             if fault := _spec_problem(order):
                 return AgentReply(failure="not_started", error=fault)
             given = prompt if self.prompt == "stdin" else b""
-            ran = run_process(
-                order, given, limits, ProcessCallbacks(asked.is_stopped, asked.progress)
-            )
+            ran = run_process(order, given, limits, asked.progress)
         finally:
             if path:
                 with suppress(FileNotFoundError):
