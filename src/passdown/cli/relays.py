@@ -63,27 +63,19 @@ class _LineHandler(logging.Handler):
             self._say(part)
 
 
-class _Interceptor(logging.Filter):
-    """Takes what a logger would print by itself, and shows it as ours."""
-
-    def __init__(self, lines: _LineHandler) -> None:
-        super().__init__()
-        self._lines = lines
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Say it, and keep it from going on."""
-        if record.levelno >= logging.WARNING:
-            self._lines.emit(record)
-        return False
-
-
 @contextmanager
 def relay_warnings(say: Callable[[str], None]) -> Generator[None]:
     """Show warnings of the relay, and of the engine's library, as lines as long as this lasts."""
     logger, library = logging.getLogger("passdown"), logging.getLogger("dbos")
     handler = _LineHandler(say)
-    taken = _Interceptor(handler)
-    library.addFilter(taken)
+
+    def take(record: logging.LogRecord) -> bool:
+        """Show what the library would print by itself as ours."""
+        if record.levelno >= logging.WARNING:
+            handler.emit(record)
+        return False
+
+    library.addFilter(take)
     before = logger.propagate
     logger.addHandler(handler)
     logger.propagate = False
@@ -91,7 +83,7 @@ def relay_warnings(say: Callable[[str], None]) -> Generator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-        library.removeFilter(taken)
+        library.removeFilter(take)
         logger.propagate = before
 
 
@@ -651,8 +643,7 @@ def worker(
         raise UsageError(f"--slots has to be from 1 to {_MAX_SLOTS}")
     with session.open() as workspace:
         if is_list:
-            found = [_worker_document(each) for each in workers_of(workspace, relay_store)]
-            session.show(found, _print_workers)
+            session.show([w.document() for w in workers_of(workspace, relay_store)], _print_workers)
             return
         options = _engine_options(workspace, relay_store, lease)
         _serve_turns(session, workspace, slots=slots or 1, options=options)
@@ -678,11 +669,6 @@ def _serve_turns(
         progress.say("done; what waits is left to others")
 
 
-def _worker_document(worker: Worker) -> dict[str, Any]:
-    silent = round(worker.silent_s, 1)
-    return {**worker._asdict(), "silent_s": silent, "state": worker_state(worker)}
-
-
 _print_workers = row_printer(
     "worker, state, process=pid, last heartbeat=silent, lease",
     "no workers; passdown worker starts one",
@@ -690,13 +676,6 @@ _print_workers = row_printer(
     silent=lambda each: f"{each['silent_s']} s ago",
     lease=lambda each: f"{each['lease_s']:g} s",
 )
-
-
-def worker_state(worker: Worker) -> str:
-    """Whether a worker is alive, silent for longer than its lease, or a process that is gone."""
-    if worker.is_gone:
-        return "gone"
-    return "silent" if worker.is_silent else "alive"
 
 
 def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
@@ -716,7 +695,7 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
 
 def live_workers(workspace: Workspace, url: str = "") -> list[Worker]:
     """The workers that are alive."""
-    return [each for each in workers_of(workspace, url) if worker_state(each) == "alive"]
+    return [each for each in workers_of(workspace, url) if each.state == "alive"]
 
 
 _REQUEST: dict[str, Any] = {

@@ -22,7 +22,7 @@ from passdown.core.names import MAX_AGENT, agent_problems, id_problems
 from passdown.core.redaction import redact
 from passdown.core.text import text_problems, visible
 from passdown.core.times import stamp
-from passdown.errors import Conflict, GateRefused, InvalidInput, KeyReused, PassdownError, Problem
+from passdown.errors import Conflict, GateRefused, KeyReused, PassdownError, Problem
 from passdown.relay.run import LEG, REVIEW, USED_UP, VERDICTS, overlapped
 from passdown.relay.runs import EXPRESS
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
@@ -258,8 +258,7 @@ def after_review(verdict: str, came_from: str) -> str:
     if came_from not in reviewed:
         expected = f"one of {', '.join(reviewed)}"
         problems.append(Problem("came_from", "invalid_choice", repr(came_from)[:80], expected))
-    if problems:
-        raise InvalidInput("invalid review", problems)
+    raise_problems("invalid review", problems)
     targets = (came_from, PLANNING, SUSPEND, ERROR)
     return targets[VERDICTS.index(verdict)]
 

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.context.pipeline import Budget
+from passdown.core.arguments import raise_problems
 from passdown.core.intake import as_error
 from passdown.core.kinds import CONVERSATION_STREAM, WORKSPACE_TASK
 from passdown.core.record import canonical_bytes
@@ -119,8 +120,7 @@ def message_of(given: object, path: str = "message") -> Message:
     problems = [as_error(problem) for problem in checks.problems()]
     if plain:
         problems += _message_problems(plain, path)
-    if problems:
-        raise InvalidInput("the message is refused; nothing was recorded", problems)
+    raise_problems("the message is refused; nothing was recorded", problems)
     return _stored_message(plain)
 
 
@@ -296,7 +296,7 @@ class _ContextParts(NamedTuple):
 
 def message_tokens(message: Message, count: Count) -> int:
     """The tokens of a message: its content, its tool calls, and the overhead."""
-    calls = json.dumps(message.tool_calls, ensure_ascii=False) if message.tool_calls else ""
+    calls = _calls_text(message)
     return OVERHEAD + count(message.content) + (count(calls) if calls else 0)
 
 

@@ -158,10 +158,8 @@ class Runs:
         problems = [*agent_problems(by, "by"), *text_problems(why, "why", required=False)]
         raise_problems("the run was not stopped", problems)
 
-        def transition(found: Run) -> RunTransition | None:
-            return None if found.ended_at else ended_transition("stopped", why)
-
-        return self._once(run, by, transition)
+        ended = ended_transition("stopped", why)
+        return self._once(run, by, lambda found: None if found.ended_at else ended)
 
     def begin(self, run: str, number: int, worker: str) -> None:
         """Record that a worker has begun a turn, unless it has ended."""
@@ -173,11 +171,8 @@ class Runs:
 
     def promote(self, run: str, task: str) -> None:
         """Record the task that a failed express item became, once."""
-
-        def transition(found: Run) -> RunTransition | None:
-            return None if found.promoted else RunTransition("promoted", {"task": task})
-
-        self._once(run, ENGINE, transition)
+        promoted = RunTransition("promoted", {"task": task})
+        self._once(run, ENGINE, lambda found: None if found.promoted else promoted)
 
     def _of_turn(self, run: str, number: int, kind: str, body: dict[str, Any]) -> None:
         def transition(found: Run) -> RunTransition | None:
@@ -197,11 +192,9 @@ class Runs:
             if self._write(found, transition, by) is not None:
                 return self.get(run)
 
-    def _write(self, run: Run, transition: RunTransition, by: str) -> Record | None:
-        entry = StreamEntry(
-            run_stream(run.run), transition.kind, by, transition.body, expect=run.position
-        )
-        return self._try(entry)
+    def _write(self, run: Run, made: RunTransition, by: str) -> Record | None:
+        stream = run_stream(run.run)
+        return self._try(StreamEntry(stream, made.kind, by, made.body, expect=run.position))
 
     def _try(self, entry: StreamEntry) -> Record | None:
         """Write an entry; None if another process was first."""

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from passdown.core.arguments import raise_problems
 from passdown.core.handoff import Handoff
 from passdown.core.handoff_templates import PROMPT_FIELDS, yaml_example
 from passdown.core.intake import check_handoff, read_handoff
@@ -318,8 +319,7 @@ def find_handoff(
     if checked.handoff is None:
         slips = [problem for problem in checked.warnings if problem.code == "unknown_field"]
         problems += [*checked.errors, *slips]
-    if problems:
-        raise InvalidInput("the handoff is refused", problems)
+    raise_problems("the handoff is refused", problems)
     return data
 
 

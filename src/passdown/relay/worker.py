@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from passdown.core.types import JsonObject
     from passdown.relay.run import LegRun, Relay, Run
     from passdown.relay.runners import Runner
+    from passdown.relay.runners.scripted import Function
     from passdown.relay.turns import OnEvent
     from passdown.workspace import Workspace
 
 T = TypeVar("T")
 
-MAX_BUSY_TRIES = 5
+MAX_BUSY_ATTEMPTS = 5
 IDENTITY = "relay/identity"
 POLL_S = 0.1
 RECONCILE_S = 1.0
@@ -81,7 +82,7 @@ def lane_of(run: Run) -> str:
 
 def retry_while_busy(action: Callable[[], T]) -> T:
     """Repeat what a store under load refuses, with pauses, a few times."""
-    for attempt in range(1, MAX_BUSY_TRIES):
+    for attempt in range(1, MAX_BUSY_ATTEMPTS):
         try:
             return action()
         except StoreBusy as error:
@@ -99,7 +100,7 @@ class RelayWorker:
         engine: RelayEngine,
         *,
         callbacks: ProgressCallbacks = _CALLBACKS,
-        runners: Mapping[str, Runner] | None = None,
+        runners: Mapping[str, Runner | Function] | None = None,
         halted: Callable[[], bool] = lambda: False,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -224,7 +225,7 @@ class RelayWorker:
         if turn.worker == self._engine.heartbeat.worker:
             return (run, turn.number) in self._running
         live = workers(self._engine.database) if turn.worker else []
-        return turn.worker in [each.worker for each in live if not (each.is_gone or each.is_silent)]
+        return turn.worker in [each.worker for each in live if each.state == "alive"]
 
     def reconcile(self, *lanes: str) -> None:
         """Advance runs that nobody else does: those that were answered, and lost ones.
@@ -313,7 +314,7 @@ def run_here(
     *,
     options: EngineOptions = _OPTIONS,
     callbacks: ProgressCallbacks = _CALLBACKS,
-    runners: Mapping[str, Runner] | None = None,
+    runners: Mapping[str, Runner | Function] | None = None,
     waits: bool = True,
     halt: threading.Event | None = None,
 ) -> Run:
@@ -371,7 +372,7 @@ def run_worker(
     slots: int = 1,
     options: EngineOptions = _OPTIONS,
     callbacks: ProgressCallbacks = _CALLBACKS,
-    runners: Mapping[str, Runner] | None = None,
+    runners: Mapping[str, Runner | Function] | None = None,
     stop: threading.Event | None = None,
     halt: threading.Event | None = None,
 ) -> None:

@@ -174,6 +174,15 @@ class Worker(NamedTuple):
         return self.silent_s >= self.lease_s
 
     @property
+    def state(self) -> str:
+        """alive, silent for longer than its lease, or gone."""
+        return "gone" if self.is_gone else "silent" if self.is_silent else "alive"
+
+    def document(self) -> dict[str, Any]:
+        """The worker as plain JSON."""
+        return {**self._asdict(), "silent_s": round(self.silent_s, 1), "state": self.state}
+
+    @property
     def can_be_replaced(self) -> bool:
         """Whether others may take over its work.
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from passdown.core.arguments import raise_problems
 from passdown.core.text import excerpt
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Problem
 
 if TYPE_CHECKING:
     from threading import Event
@@ -147,8 +148,7 @@ def as_prompt(messages: Sequence[Mapping[str, str]]) -> str:
     ]
     if not messages:
         problems.append(Problem("messages", "required", "is empty", "at least one message"))
-    if problems:
-        raise InvalidInput("the messages are invalid", problems)
+    raise_problems("the messages are invalid", problems)
     marker = _marker(messages)
     head = f"Messages begin with [{marker} ROLE].\n"
     parts = [f"[{marker} {m['role']}]\n{m['content']}\n" for m in messages]

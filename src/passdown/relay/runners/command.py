@@ -19,10 +19,11 @@ import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from passdown.core.arguments import raise_problems
 from passdown.core.intake import as_error
 from passdown.core.schema import check
 from passdown.core.text import excerpt
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Problem
 from passdown.relay.relay_file import RUNNER_SHAPE
 from passdown.relay.run import RunnerOptions
 from passdown.relay.runners import AgentReply, AgentRequest
@@ -502,8 +503,7 @@ def _checked(options: dict[str, Any]) -> RunnerOptions:
         problems.insert(0, Problem("command", "required", "is empty", expected))
     elif not problems:
         problems = _placeholder_problems(argv, plain["prompt"])
-    if problems:
-        raise InvalidInput("the command is invalid", problems)
+    raise_problems("the command is invalid", problems)
     given: dict[str, Any] = {**plain, "command": tuple(argv)}
     return RunnerOptions(**given)
 

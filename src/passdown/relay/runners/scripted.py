@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from passdown.core.arguments import raise_problems
 from passdown.core.intake import as_error
 from passdown.core.names import agent_problems, normal_path, path_problems
 from passdown.core.parsing import load_json, load_yaml
@@ -266,8 +267,7 @@ class ScriptedRunner:
         else:
             given = f"{type(replies).__name__} given"
             problems.append(Problem("", "wrong_type", given, "a list, or lists by agent"))
-        if problems:
-            raise InvalidInput("the script is invalid", problems)
+        raise_problems("the script is invalid", problems)
 
     @classmethod
     def from_file(cls, path: str) -> ScriptedRunner:
