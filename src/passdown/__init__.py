@@ -27,9 +27,7 @@ if TYPE_CHECKING:
         Question,
         Reading,
         Story,
-        TaskState,
     )
-    from passdown.core.handoff_protocol import AgentHandoffProtocol
     from passdown.core.integrity import (
         IntegrityReport,
         check_integrity,
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from passdown.core.results import Check, HandoffCommand, Recalled, Receipt
     from passdown.core.settings import Settings
     from passdown.core.state_files import read_state_file
+    from passdown.core.task_state import AgentHandoffProtocol, TaskState
     from passdown.knowledge.graph_files import read_graph, write_graph
     from passdown.workspace import Workspace, init, open
 
@@ -47,7 +46,7 @@ __version__ = "0.1.0"
 
 # Names are loaded when they are first used: a command that needs none shouldn't pay for them.
 _LAZY = {
-    "AgentHandoffProtocol": "core.handoff_protocol",
+    "AgentHandoffProtocol": "core.task_state",
     "IntegrityReport": "core.integrity",
     "check_integrity": "core.integrity",
     "compare_states": "core.integrity",
@@ -78,7 +77,7 @@ _LAZY = {
     "Story": "core.handoff",
     "Recalled": "core.results",
     "Settings": "core.settings",
-    "TaskState": "core.handoff",
+    "TaskState": "core.task_state",
     "Workspace": "workspace",
     "init": "workspace",
     "open": "workspace",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from typing import NamedTuple as Slow
 from typing import get_type_hints
 
@@ -52,3 +54,25 @@ def test_they_are_made_compared_and_read_alike() -> None:
         Fast()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     with pytest.raises(AttributeError):
         fast.x = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_shape_is_a_frozen_dataclass_though_it_is_made_with_its_first_value() -> None:
+    """A process that only unpickles one, or only asks what it is, sees no difference."""
+    code = (
+        "import dataclasses, inspect, pickle\n"
+        "from passdown.core import handoff\n"
+        "first = pickle.loads(pickle.dumps(handoff.NextStep(step='x')))\n"
+        "assert first == handoff.NextStep(step='x') and hash(first) == hash(first)\n"
+        "assert dataclasses.replace(first, step='y').step == 'y'\n"
+        "assert list(inspect.signature(handoff.Question).parameters)[0] == 'question'\n"
+        "assert dataclasses.is_dataclass(handoff.Gotcha)\n"
+        "class Mine(handoff.Story): pass\n"
+        "assert Mine(id='S-1').id == 'S-1' and Mine().path == ''\n"
+        "try: first.step = 'z'\n"
+        "except dataclasses.FrozenInstanceError: print('frozen')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "frozen\n"
+    lean = "import sys, passdown.core.handoff; print('dataclasses' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", lean], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -9,13 +9,11 @@ program makes without a time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, wraps
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from passdown.core.documents import STATE_SCHEMA
 from passdown.core.kinds import (
     ARTIFACT_TYPES,
     CHANGE_TYPES,
@@ -52,17 +50,14 @@ from passdown.core.schema import (
     declare,
     fields_of,
     shape,
-    value_of,
 )
-from passdown.core.times import parse_time, utc_now
-from passdown.errors import InvalidInput, Problem
+from passdown.core.times import utc_now
+from passdown.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from passdown.core.types import JsonObject
-
-T = TypeVar("T")
 
 
 def _frozen(value: Any, depth: int = 0) -> Any:
@@ -89,35 +84,11 @@ def _no_metadata() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
-def _with_other_names(cls: type[T]) -> type[T]:
-    """Have a class take its fields under other names too; each is also a property of it."""
-    made = cls.__init__
-
-    @wraps(made)
-    def __init__(self: T, **values: Any) -> None:
-        for name in values.keys() & OTHER_NAMES.keys():
-            own = OTHER_NAMES[name]
-            if own in cls.__dataclass_fields__ and own not in values:  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-                values[own] = values.pop(name)
-        made(self, **values)
-
-    cls.__init__ = __init__
-    return cls
-
-
-OTHER_NAMES = {
-    "timestamp": "at",
-    "related_artifacts": "artifacts",
-    "source_agent": "source",
-    "target_agent": "target",
-}
-"""Other names of fields of decisions and contexts, each with the field's own."""
-
-
-@_with_other_names
 @shape
 class Decision(_Frozen):
     """What was chosen and why, over what; later superseded or reverted, never edited."""
+
+    other_names = {"timestamp": "at", "related_artifacts": "artifacts"}  # noqa: RUF012
 
     summary: str = declare(
         TEXT,
@@ -525,8 +496,7 @@ class StatusMark:
     reason: str = declare(ANY_TEXT, default="")
 
 
-@_with_other_names
-@dataclass(frozen=True, kw_only=True)
+@shape
 class HandoffContext(_Frozen):
     """What travels with a handoff inside a program: who, to whom, which decisions, what to look up.
 
@@ -534,12 +504,14 @@ class HandoffContext(_Frozen):
     memories.
     """
 
-    source: str
-    target: str
-    at: datetime = field(default_factory=utc_now)
-    decisions: tuple[Decision, ...] = ()
-    memory_refs: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=_no_metadata)
+    other_names = {"timestamp": "at", "source_agent": "source", "target_agent": "target"}  # noqa: RUF012
+
+    source: str = declare(TEXT)
+    target: str = declare(ANY_TEXT)
+    at: datetime = declare(TIME, default=None, made=utc_now)
+    decisions: tuple[Decision, ...] = declare(List(Part(Decision)), default=())
+    memory_refs: tuple[str, ...] = declare(List(TEXT), default=())
+    metadata: Mapping[str, Any] = declare(Map(), default_factory=_no_metadata)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -564,6 +536,10 @@ class HandoffContext(_Frozen):
     def timestamp(self) -> datetime:
         """Another name of `at`."""
         return self.at
+
+
+OTHER_NAMES = {**Decision.other_names, **HandoffContext.other_names}
+"""Other names of fields of decisions and contexts, each with the field's own."""
 
 
 def artifact_type(path: str) -> str:
@@ -623,98 +599,3 @@ def handoff_from_body(task: str, body: JsonObject) -> JsonObject:
     """The handoff that a record's body holds, as plain data."""
     names = {stored: name for name, stored in _stored_fields().items()}
     return {"task": task, **{names.get(name, name): part for name, part in body.items()}}
-
-
-_STATE_PARTS: dict[str, type[Any]] = {
-    "artifacts": Artifact,
-    "blockers": Blocker,
-    "patterns": Pattern,
-    "gotchas": Gotcha,
-    "questions": Question,
-    "next_steps": NextStep,
-    "reading": Reading,
-}
-_STATE_FIELDS = (
-    "task_id",
-    "title",
-    "description",
-    "phase",
-    "previous_phase",
-    "status",
-    "outcome",
-    "context_summary",
-    "source_agent",
-    "target_agent",
-    "version",
-    "digest",
-)
-_STATE_LISTS = ("inputs", "outputs", "criteria", "depends_on", "gates_passed", "gates_failed")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskState:
-    """Everything that is known of a task at one version.
-
-    `blockers`, `questions`, `next_steps` and `reading` hold what is open; `document` has every item
-    with its address, status and source.
-    """
-
-    task_id: str
-    title: str
-    description: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    criteria: tuple[str, ...]
-    depends_on: tuple[str, ...]
-    phase: str
-    previous_phase: str | None
-    phase_started_at: datetime
-    status: str
-    outcome: str | None
-    context_summary: str
-    source_agent: str
-    target_agent: str
-    handoff_at: datetime | None
-    version: int
-    digest: str
-    gates_passed: tuple[str, ...]
-    gates_failed: tuple[str, ...]
-    decisions: tuple[Decision, ...]
-    artifacts: tuple[Artifact, ...]
-    patterns: tuple[Pattern, ...]
-    gotchas: tuple[Gotcha, ...]
-    reading: tuple[Reading, ...]
-    questions: tuple[Question, ...]
-    next_steps: tuple[NextStep, ...]
-    blockers: tuple[Blocker, ...]
-    warnings: tuple[str, ...]
-    document: dict[str, Any] = field(repr=False, compare=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The state document."""
-        return self.document
-
-    @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> TaskState:
-        """The value of a state document; refuses one of another schema."""
-        given = document.get("schema")
-        if given != STATE_SCHEMA:
-            problem = Problem("schema", "unknown_schema", f"{given!r}", STATE_SCHEMA)
-            raise InvalidInput("this is not a state document that this release knows", [problem])
-        values: dict[str, Any] = {name: document[name] for name in _STATE_FIELDS}
-        values |= {name: tuple(document[name]) for name in _STATE_LISTS}
-        for name, kind in _STATE_PARTS.items():
-            values[name] = tuple(value_of(kind, entry) for entry in _live(document[name]))
-        started, handed = document["phase_started_at"], document["handoff_at"]
-        return cls(
-            **values,
-            phase_started_at=parse_time(started),
-            handoff_at=parse_time(handed) if handed else None,
-            decisions=tuple(value_of(Decision, entry) for entry in document["decisions"]),
-            warnings=tuple(w["text"] for w in _live(document["warnings"])),
-            document=document,
-        )
-
-
-def _live(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [entry for entry in entries if entry["status"] in ("open", "active", "recorded")]

@@ -1,17 +1,18 @@
 """Declared shapes: fields, types and limits in one place; checks and JSON Schema follow from them.
 
 A shape is a frozen dataclass whose fields are made with `declare`. `check` holds plain data to it
-and reports every problem at once; `json_schema` publishes it.
+and reports every problem at once; `json_schema` publishes it. None of this needs a value, so the
+dataclass is made for the first one: most commands make none, and compiling them takes time.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from itertools import islice
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
 
 from passdown.core.kinds import parse_address
@@ -30,6 +31,8 @@ from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from passdown.core.arguments import Suggestions
     from passdown.core.types import JsonObject
 
@@ -70,6 +73,7 @@ class Field(NamedTuple):
     flag: Flag | None
     takes_text: bool
     is_made: bool
+    factory: Callable[[], Any] | None
 
     @property
     def is_required(self) -> bool:
@@ -81,7 +85,7 @@ class Field(NamedTuple):
         default = cast("object", self.default)
         if isinstance(default, tuple):
             return list(cast("tuple[Any, ...]", default))
-        if dataclasses.is_dataclass(self.default):
+        if _is_shape(type(default)):
             declared = fields_of(cast("type[Any]", type(self.default)))
             return {name: field.plain_default() for name, field in declared.items()}
         return {} if isinstance(self.default, Mapping) else self.default
@@ -136,30 +140,102 @@ def declare(
         flag=flag,
         takes_text=takes_text,
         is_made=made is not None,
+        factory=made or default_factory,
     )
-    metadata = {"declared": spec}
-    if factory := made or default_factory:
-        return dataclasses.field(default_factory=factory, metadata=metadata)
-    if value is REQUIRED:
-        return dataclasses.field(metadata=metadata)
-    return dataclasses.field(default=value, metadata=metadata)
+    return spec
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(declare,))
 def shape(cls: type[Shape]) -> type[Shape]:
-    """Make a class whose fields are declared a frozen value."""
-    return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    """Make a class whose fields are declared a frozen value.
+
+    A class with `other_names` takes its fields under those too.
+    """
+    kind: Any = cls
+    specs: list[tuple[str, Field]] = [(name, vars(cls)[name]) for name in cls.__annotations__]
+    own = {name: each._replace(name=name, stored=each.stored or name) for name, each in specs}
+    kind.__declared__ = {**getattr(cls, "__declared__", {}), **own}
+    for name, _ in specs:
+        delattr(cls, name)  # until it is made, no default is there that would be the field itself
+    kind.__dataclass_fields__ = _FieldsOnDemand()
+    kind.__signature__ = _SignatureOnDemand()
+    kind.__new__ = _first_instance
+    return cls
 
 
-@cache
+class _FieldsOnDemand:
+    """What tells that a shape is a dataclass, to whoever asks before there is a value."""
+
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        _make_dataclass(owner)
+        return owner.__dataclass_fields__
+
+
+class _SignatureOnDemand:
+    """What `inspect.signature` gives for a shape."""
+
+    def __get__(self, instance: object, owner: Any) -> Signature:
+        from inspect import signature
+
+        _make_dataclass(owner)
+        found = signature(owner.__init__)
+        return found.replace(parameters=list(found.parameters.values())[1:])
+
+
+def _first_instance(cls: type[Any], *_: object, **__: object) -> Any:
+    _make_dataclass(cls)
+    return object.__new__(cls)
+
+
+def _next_instance(cls: type[Any], *_: object, **__: object) -> Any:
+    return object.__new__(cls)
+
+
+_making = RLock()
+
+
+def _make_dataclass(cls: type[Any]) -> None:
+    """Make a shape, or the one that a class is of, the dataclass that it says it is."""
+    import dataclasses
+
+    with _making:
+        kind: Any = next(each for each in cls.__mro__ if "__declared__" in vars(each))
+        if not isinstance(vars(kind)["__dataclass_fields__"], _FieldsOnDemand):
+            return  # another thread was first
+        del kind.__dataclass_fields__
+        for name in kind.__annotations__:
+            field = fields_of(kind)[name]
+            default: Any = dataclasses.MISSING if field.is_required else field.default
+            factory: Any = field.factory
+            made = dataclasses.field(default_factory=factory) if factory else default
+            if made is not dataclasses.MISSING:
+                setattr(kind, name, made)
+        dataclasses.dataclass(frozen=True, kw_only=True)(kind)
+        if "other_names" in vars(kind):
+            _take_other_names(kind)
+        kind.__new__ = _next_instance  # one that was replaced can't be taken away again
+
+
+def _take_other_names(kind: Any) -> None:
+    made, others = kind.__init__, kind.other_names
+
+    @wraps(made)
+    def __init__(self: Any, **values: Any) -> None:
+        for name in values.keys() & others.keys():
+            if others[name] not in values:
+                values[others[name]] = values.pop(name)
+        made(self, **values)
+
+    kind.__init__ = __init__
+
+
+def _is_shape(kind: object) -> bool:
+    return "__declared__" in vars(kind)
+
+
 def fields_of(kind: type[Any]) -> dict[str, Field]:
     """The declared fields of a shape, by name."""
-    return {
-        field.name: field.metadata["declared"]._replace(
-            name=field.name, stored=field.metadata["declared"].stored or field.name
-        )
-        for field in dataclasses.fields(kind)
-    }
+    return kind.__declared__
 
 
 @cache
@@ -653,8 +729,13 @@ _SCALARS = frozenset({str, int, bool, float, type(None)})
 
 @cache
 def _value_fields(kind: type) -> tuple[str, ...]:
-    is_value = dataclasses.is_dataclass(kind)
-    return tuple(field.name for field in dataclasses.fields(kind)) if is_value else ()
+    if _is_shape(kind):
+        return tuple(fields_of(kind))
+    if not hasattr(kind, "__dataclass_fields__"):
+        return ()
+    import dataclasses
+
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def check_depth(depth: int) -> None:
@@ -751,7 +832,7 @@ def _field_schema(field: Field, definitions: JsonObject) -> JsonObject:
     found = field.type.schema(definitions)
     if field.description:
         found["description"] = field.description
-    is_made = isinstance(field.default, tuple) or dataclasses.is_dataclass(field.default)
+    is_made = isinstance(field.default, tuple) or _is_shape(cast("object", type(field.default)))
     if not field.is_required and not is_made:
         found["default"] = field.plain_default()
     return found

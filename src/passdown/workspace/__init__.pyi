@@ -14,10 +14,11 @@ from passdown.context.sessions import Compaction
 from passdown.context.summary import Freshness
 from passdown.core.checkout import Checkout
 from passdown.core.graph import Edge, Graph, Node
-from passdown.core.handoff import Decision, HandoffContext, TaskState
+from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.intake import HandoffLike
 from passdown.core.results import Check, HandoffCommand, Recalled, Receipt
 from passdown.core.settings import Settings
+from passdown.core.task_state import TaskState
 from passdown.core.tokens import CounterLike
 from passdown.core.types import NEWEST, Clock, Heads, JsonObject, Person, Progress
 from passdown.core.views import ArtifactStatus, Audit, Changes, Delivery, Diagnosis, Explanation, Gate, InboxEntry, Item, Journal, LogEntry, NextStep, RuleReport, SavedHeads, StateDiff, TaskDetails, TaskOverview

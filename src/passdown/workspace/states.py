@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.core.handoff import TaskState
 from passdown.core.intake import read_command
 from passdown.core.kinds import stream_of
 from passdown.core.record import Head
 from passdown.core.results import HandoffCommand
+from passdown.core.task_state import TaskState
 from passdown.errors import Conflict, InvalidInput, NotAllowed, Problem, unknown_task
 from passdown.history.state import item_documents
 from passdown.history.state import state as task_state
