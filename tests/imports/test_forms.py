@@ -88,6 +88,12 @@ def test_what_is_forbidden_stays_forbidden() -> None:
 
 
 @pytest.mark.promise("S3-33")
+def test_a_list_of_files_is_what_its_heading_says() -> None:
+    text = "# N\n\n## What was built\n\n- `src/a.py`: reads\n\n## Fixed\n\n- `src/b.py`: writes\n"
+    assert [item.kind for item in extract_note(text).found] == ["files_created", "files_modified"]
+
+
+@pytest.mark.promise("S3-33")
 @pytest.mark.parametrize(
     ("line", "kind", "change"),
     [

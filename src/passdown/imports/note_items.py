@@ -1355,21 +1355,30 @@ def _change(text: str, block: Block, found: _Mention) -> tuple[str, str]:
         match = later or (said[-1] if said else None)
         if match:
             return str(match.lastgroup), match[0].lower()
-        # An item that begins with a file says what became of it, by its words or its heading.
         if block.form == "item" and found.start - block.start <= MAX_MARKS:
-            after = text[found.end : min(block.end, found.end + 160)]
-            verb = next((m for m in _VERBS.finditer(after) if _PAST.search(m[0])), None)
-            if verb:
-                # "added a check", "removed a flag": of the file, that is a change.
-                is_made = verb.lastgroup == "created" and verb[0][:3].lower() != "add"
-                return ("created" if is_made else "modify"), verb[0].lower()
-            if any(map(_WORK_HEADING.search, block.trail[-2:])):
-                return "modify", "work"
+            led = _lead_change(block, text[found.end : min(block.end, found.end + 160)])
+            if led[0]:
+                return led
     for title in reversed(block.trail[-2:]):
         match = _VERBS.search(title)
         if match and _FILE_HEADING.search(title):
             return str(match.lastgroup), match[0].lower()
     return "", ""
+
+
+def _lead_change(block: Block, after: str) -> tuple[str, str]:
+    """What became of a file with which an item begins, by the words after it or by the heading."""
+    verb = next((m for m in _VERBS.finditer(after) if _PAST.search(m[0])), None)
+    if verb:
+        # "added a check", "removed a flag": of the file, that is a change.
+        is_made = verb.lastgroup == "created" and verb[0][:3].lower() != "add"
+        return ("created" if is_made else "modify"), verb[0].lower()
+    for title in reversed(block.trail[-2:]):
+        verb = _VERBS.search(title)
+        if verb and _PAST.search(verb[0]):
+            return str(verb.lastgroup), verb[0].lower()
+    is_work = any(map(_WORK_HEADING.search, block.trail[-2:]))
+    return ("modify", "work") if is_work else ("", "")
 
 
 # Paths in the project
