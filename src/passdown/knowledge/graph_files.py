@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, NoReturn, cast
 
 from passdown.core.arguments import text_list
@@ -460,7 +461,6 @@ class EdgeFile:
         """The file is created with the first relation, with a lock file beside it."""
         self.path = os.path.abspath(path)
         self.reports: list[Problem] = []
-        self._read: tuple[tuple[int, ...], Graph] | None = None
 
     def add(self, relations: Iterable[Relation]) -> int:
         """Add relations; gives how many of them are new.
@@ -471,7 +471,7 @@ class EdgeFile:
         return with_retries(f"writing {self.path}", lambda: self._add(given))
 
     def _add(self, relations: list[Relation]) -> int:
-        with named_lock(os.path.dirname(self.path), f"{os.path.basename(self.path)}.lock"):
+        with self._alone():
             graph = self._load()
             edges = {edge.key: edge for edge in graph.edges}
             news = 0
@@ -513,28 +513,16 @@ class EdgeFile:
         return list(found.values())[1:]
 
     def _graph(self) -> Graph:
-        """The file's graph; read again only if the file has changed."""
         return with_retries(f"reading {self.path}", self._read_graph)
 
     def _read_graph(self) -> Graph:
-        seen, known = self._signature(), self._read
-        if seen is None:
+        if not os.path.exists(self.path):
             return EMPTY
-        if known is not None and known[0] == seen:
-            return known[1]
-        with named_lock(os.path.dirname(self.path), f"{os.path.basename(self.path)}.lock"):
-            seen, graph = self._signature(), self._load()
-        if seen is not None:
-            self._read = (seen, graph)
-        return graph
+        with self._alone():
+            return self._load()
 
-    def _signature(self) -> tuple[int, ...] | None:
-        """A value that changes whenever the file is replaced; None if there is no file."""
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            return None
-        return (found.st_ino, found.st_mtime_ns, found.st_size)
+    def _alone(self) -> AbstractContextManager[None]:
+        return named_lock(os.path.dirname(self.path), f"{os.path.basename(self.path)}.lock")
 
     def _load(self) -> Graph:
         """Read the file under the lock; rename it if it can't be read."""
