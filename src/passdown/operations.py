@@ -160,6 +160,16 @@ def _relay(name: str, function: str, http: str, **rest: Any) -> Operation:
     return _row(f"relay.{name}", f"relay.operations:{function}", http, on_workspace=True, **rest)
 
 
+def _admin(name: str, http: str, where: str = "maintenance", **rest: Any) -> Operation:
+    """A row that works on the whole store, for its administrators."""
+    return _row(name, where, http, right="admin", is_heavy=True, **rest)
+
+
+def _graph(name: str, http: str, where: str = "knowledge.graph", **rest: Any) -> Operation:
+    """A row that reads the knowledge graph as a whole."""
+    return _row(f"knowledge.{name}", where, http, is_heavy=True, **rest)
+
+
 OPERATIONS: tuple[Operation, ...] = (
     _writing("create_task", "entries", "POST /api/tasks", cli="task new"),
     _writing("update_task", "entries", "PATCH /api/tasks/{task}", cli="task set", status=200),
@@ -276,37 +286,17 @@ OPERATIONS: tuple[Operation, ...] = (
         "knowledge.add", "knowledge.graph:add_knowledge", "POST /api/knowledge", cli="knowledge add"
     ),
     _writing("knowledge.relate", "entries", "POST /api/relations", status=200),
-    _row("knowledge.written", "knowledge.sync:written_since", "GET /api/knowledge", is_heavy=True),
-    _row("knowledge.graph", "knowledge.graph", "GET /api/graph", cli="graph", is_heavy=True),
-    _row(
-        "knowledge.render",
-        "knowledge.graph:render_graph",
-        "GET /api/graph.{format}",
-        is_heavy=True,
-        media=_GRAPH_MEDIA,
-    ),
-    _row("knowledge.edges", "knowledge.graph", "GET /api/graph/edges", is_heavy=True),
-    _row(
-        "knowledge.neighbours",
-        "knowledge.graph",
-        "GET /api/graph/neighbours",
-        is_heavy=True,
-        has_handler=True,
-    ),
+    _graph("written", "GET /api/knowledge", "knowledge.sync:written_since"),
+    _graph("graph", "GET /api/graph", cli="graph"),
+    _graph("render", "GET /api/graph.{format}", "knowledge.graph:render_graph", media=_GRAPH_MEDIA),
+    _graph("edges", "GET /api/graph/edges"),
+    _graph("neighbours", "GET /api/graph/neighbours", has_handler=True),
     _row("knowledge.tagged", "knowledge.graph", "GET /api/graph/tagged"),
     _row("knowledge.tasks_about", "knowledge.graph", "GET /api/graph/about"),
-    _row(
-        "knowledge.pack",
-        "knowledge.packs",
-        "GET /api/tasks/{task}/pack",
-        cli="knowledge pack",
-        is_heavy=True,
-    ),
+    _graph("pack", "GET /api/tasks/{task}/pack", "knowledge.packs", cli="knowledge pack"),
     _row("knowledge.sync", "knowledge.sync:sync_knowledge", cli="knowledge sync", has_client=True),
-    _row(
-        "knowledge.journal", "knowledge.journal", "GET /api/journal", cli="journal", is_heavy=True
-    ),
-    _row("knowledge.audit", "knowledge.audit", "GET /api/audit", cli="audit", is_heavy=True),
+    _graph("journal", "GET /api/journal", "knowledge.journal", cli="journal"),
+    _graph("audit", "GET /api/audit", "knowledge.audit", cli="audit"),
     _row(
         "imports.run",
         "imports.importer:import_from",
@@ -325,14 +315,7 @@ OPERATIONS: tuple[Operation, ...] = (
             "Migrate it where the store is, or in a workspace here whose bundle you import.",
         ),
     ),
-    _row(
-        "embeddings.update",
-        "search:embed_all",
-        "POST /api/embedding",
-        cli="embed",
-        right="admin",
-        is_heavy=True,
-    ),
+    _admin("embeddings.update", "POST /api/embedding", "search:embed_all", cli="embed"),
     _row(
         "embeddings.use",
         "search:use_embedder",
@@ -343,13 +326,10 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _row("embeddings.status", "search:embedding_status", "GET /api/embedding"),
     _row("maintenance.heads", "maintenance", "GET /api/heads", cli="heads export", is_heavy=True),
-    _row(
+    _admin(
         "maintenance.backup",
-        "maintenance",
         "GET /api/backup",
         cli="backup",
-        right="admin",
-        is_heavy=True,
         media=(("", "application/vnd.sqlite3"),),
         has_client=True,
     ),
@@ -362,24 +342,14 @@ OPERATIONS: tuple[Operation, ...] = (
         media=(("", "application/zip"),),
         has_client=True,
     ),
-    _row(
+    _admin(
         "maintenance.import_bundle",
-        "maintenance",
         "POST /api/bundle",
-        right="admin",
         author="agent",
-        is_heavy=True,
         has_handler=True,
         has_client=True,
     ),
-    _row(
-        "maintenance.reindex",
-        "maintenance",
-        "POST /api/reindex",
-        cli="reindex",
-        right="admin",
-        is_heavy=True,
-    ),
+    _admin("maintenance.reindex", "POST /api/reindex", cli="reindex"),
     _row(
         "maintenance.recover",
         "maintenance",
@@ -388,14 +358,7 @@ OPERATIONS: tuple[Operation, ...] = (
         right="admin",
         author="by",
     ),
-    _row(
-        "maintenance.doctor",
-        "maintenance",
-        "GET /api/doctor",
-        cli="doctor",
-        right="admin",
-        is_heavy=True,
-    ),
+    _admin("maintenance.doctor", "GET /api/doctor", cli="doctor"),
     _relay("runs", "list_runs", "GET /api/runs", is_heavy=True),
     _relay("run", "get_run", "GET /api/runs/{run}"),
     _relay("answer", "answer_run", "POST /api/runs/{run}/answer", right="approve", author="by"),

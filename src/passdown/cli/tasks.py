@@ -188,30 +188,32 @@ operation(
     flags={"rationale": "--why", "supersedes": "--supersedes"},
     help={"summary": "SUMMARY: what was decided"},
 )
-operation(
-    "note pattern",
-    print_receipt,
-    "'errors carry a code' --location src/errors.py --tag errors",
-    method="note",
-    line="record a way of doing things to keep to",
-    fixed={"kind": "pattern"},
-    shape="Pattern",
-    positional=("pattern",),
-    without=("id",),
-    flags={"applies_to": "--tag"},
-)
-operation(
-    "note gotcha",
-    print_receipt,
-    "'the clock is UTC' --mitigation 'convert late' --severity high",
-    method="note",
-    line="record something to watch out for",
-    fixed={"kind": "gotcha"},
-    shape="Gotcha",
-    positional=("issue",),
-    without=("id",),
-    flags={"discovered_in": "--found-in"},
-)
+for _kind, _text, _line, _example in (
+    (
+        "pattern",
+        "pattern",
+        "record a way of doing things to keep to",
+        "'errors carry a code' --location src/errors.py --tag errors",
+    ),
+    (
+        "gotcha",
+        "issue",
+        "record something to watch out for",
+        "'the clock is UTC' --mitigation 'convert late' --severity high",
+    ),
+):
+    operation(
+        f"note {_kind}",
+        print_receipt,
+        _example,
+        method="note",
+        line=_line,
+        fixed={"kind": _kind},
+        shape=_kind.capitalize(),
+        positional=(_text,),
+        without=("id",),
+        flags={"applies_to": "--tag", "discovered_in": "--found-in"},
+    )
 operation("warn", print_receipt, "T-1 'the staging key expires on Friday'", positional=("text",))
 operation(
     "mark",

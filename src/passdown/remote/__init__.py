@@ -37,11 +37,11 @@ from passdown.remote.connection import (
     too_large,
 )
 from passdown.workspace import Workspace
+from passdown.workspace.files import files_sent
 from passdown.workspace.streams import READ_BY_ALL, Streams
 
 if TYPE_CHECKING:
     from passdown.core.types import JsonObject
-    from passdown.ledger.project_files import Project
     from passdown.operations import Operation
     from passdown.remote.connection import HttpReply
     from passdown.workspace.context import Context
@@ -181,7 +181,8 @@ def call(
         options["query"] = arguments
     else:
         if operation.takes_files:
-            arguments |= files_sent(_named_in(function, arguments))
+            of_handoff = "handoff" in signature(function).parameters
+            arguments |= files_sent(os.getcwd(), arguments, of_handoff=of_handoff)
         options |= {"body": {**arguments, **beside}, "repeats": operation.repeats}
     try:
         reply = connection.ask(method, path, **options)
@@ -229,19 +230,6 @@ def _handoff_sent(handoff: Any) -> Any:
     return as_plain(sent.data if isinstance(sent, GivenHandoff) else sent)
 
 
-def _named_in(function: Callable[..., Any], arguments: JsonObject) -> JsonObject:
-    """What names files: a handoff, or one entry of one."""
-    if "handoff" in signature(function).parameters:
-        from passdown.core.intake import read_handoff
-
-        try:
-            return read_handoff(arguments.get("handoff"), arguments).data
-        except InvalidInput:
-            return {}  # the server refuses it, and says why
-    entry = arguments.get("decision", arguments)
-    return {"decisions" if "summary" in entry else "patterns": [entry]}
-
-
 def _encoded(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:
     """An argument as JSON, checked as far as its type is a simple one."""
     if isinstance(kind, type) and field_names(kind) and not isinstance(value, kind):
@@ -280,21 +268,6 @@ def route(
         return path_part(arguments.pop(part[1], parameters[part[1]].default))
 
     return method, re.sub(r"{(\w+)}", filled, re.sub(r"\[(.*?)\]", optional, path))
-
-
-def project_here() -> Project:
-    """The files beneath the folder that this program works in. The store is elsewhere."""
-    from passdown.ledger.project_files import Project
-
-    return Project(os.getcwd(), "")
-
-
-def files_sent(data: JsonObject) -> JsonObject:
-    """The part of a body that has the hashes of the files here that plain data names."""
-    from passdown.workspace.files import FILES_FIELD, files_named, hashed_files
-
-    named = files_named(data)
-    return {FILES_FIELD: hashed_files(project_here(), named)} if named else {}
 
 
 def pages(

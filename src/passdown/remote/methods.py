@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.core.views import ArtifactStatus
 from passdown.operations import OPERATION
-from passdown.remote import call, decoded, project_here
+from passdown.remote import call, decoded
 
 if TYPE_CHECKING:
     from passdown.core.types import JsonObject, Progress
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 def artifacts(ws: RemoteWorkspace, task: str) -> list[ArtifactStatus]:
     """A task's artifacts, compared with the files beneath the folder of this program."""
     from passdown.history.items import artifact_status
+    from passdown.ledger.project_files import Project
 
-    project = project_here()
+    project = Project(os.getcwd(), "")
     found = [each.to_dict() for each in call(ws.connection, OPERATION["artifacts"], (task,))]
     return [ArtifactStatus({**each, "now": artifact_status(each, project)}) for each in found]
 

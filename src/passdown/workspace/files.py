@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.names import normal_path, path_problems
 from passdown.core.values import NamedTuple
-from passdown.errors import Problem
-from passdown.ledger.project_files import MISSING_FILE, FileOnDisk, own_file_problem
+from passdown.errors import InvalidInput, Problem
+from passdown.ledger.project_files import MISSING_FILE, FileOnDisk, Project, own_file_problem
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
     from typing import BinaryIO
 
     from passdown.core.types import JsonObject
-    from passdown.ledger.project_files import Project
 
 
 _FLAGS = ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")
@@ -240,6 +239,24 @@ def files_named(data: Mapping[str, Any]) -> list[str]:
     )
     paths = (path for path in given if isinstance(path, str) and not path_problems(path, ""))
     return sorted({normal_path(path) for path in paths})
+
+
+def files_sent(root: str, arguments: Mapping[str, Any], *, of_handoff: bool) -> JsonObject:
+    """What a client sends with arguments that name files beneath `root`: those of a handoff, or of
+    one entry of one.
+    """
+    from passdown.core.intake import read_handoff
+
+    data: JsonObject = {}
+    if of_handoff:
+        # What can't be read is refused by the server, which says why.
+        with suppress(InvalidInput):
+            data = read_handoff(arguments.get("handoff"), arguments).data
+    else:
+        entry = arguments.get("decision", arguments)
+        data = {"decisions" if "summary" in entry else "patterns": [entry]}
+    named = files_named(data)
+    return {FILES_FIELD: hashed_files(Project(root, ""), named)} if named else {}
 
 
 def _without_line(location: object) -> object:
