@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 ARCHIVE_SCHEMA = "passdown/archive/1"
 _LOCKS, _TEMPORARY, _ARCHIVE = ".locks", ".writing", "archive"
-_MOST_PAGES = 100
+_MOST_PAGES = 8
 _BETWEEN = len(",\n    ")
 
 
