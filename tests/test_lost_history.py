@@ -14,6 +14,7 @@ from passdown import Settings
 from passdown.cli.main import main
 from passdown.errors import Damaged, NotFound
 from passdown.testing import full_handoff, write_files
+from passdown.workspace.tokens import Tokens
 from tests.postgres import new_workspace
 from tests.serving import served
 
@@ -599,3 +600,18 @@ def test_a_store_that_is_only_opened_or_copied_gets_no_folder(
         assert not (beside / ".passdown").exists()
         ws.warn("T-1", agent="a", text="w")
     assert (beside / ".passdown" / ".gitignore").read_text().startswith("*")
+
+
+@pytest.mark.promise("P-17")
+def test_a_record_that_is_of_no_task_makes_no_ledger_of_an_empty_one(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as the token that a server makes for its user."""
+    put_back(project, None)
+    monkeypatch.chdir(project)
+    with opened(project) as ws:
+        Tokens(ws).new("bot", ("read",), by="ana")
+    for command in (["task", "list"], ["init"], ["task", "new", "T-9", "--title", "t"]):
+        code, printed = said(capsys, *command)
+        assert code == 1
+        assert "ledger_behind" in printed

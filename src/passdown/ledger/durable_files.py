@@ -130,12 +130,17 @@ def write_new(target: str, data: bytes) -> None:
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     with _temporary(target, data) as temporary:
-        try:
-            os.link(temporary, target)
-        except OSError as error:  # a file system without links can't promise it for two at once
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
-                raise
-            os.replace(temporary, target)
+        give_name(temporary, target)
+
+
+def give_name(temporary: str, target: str) -> None:
+    """Give a file the name that it is meant to have; raises FileExistsError if another has it."""
+    try:
+        os.link(temporary, target)
+    except OSError as error:  # a file system without links can't promise it for two at once
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        os.replace(temporary, target)
 
 
 @contextmanager

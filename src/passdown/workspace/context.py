@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.settings import DEFAULTS, Settings, checked_settings, parse_settings
-from passdown.core.types import NEWEST
 from passdown.errors import Damaged, InvalidInput, PassdownError, Problem, StoreUnavailable
 from passdown.store import SQLITE_PREFIX, open_store, url_without_password
 
@@ -55,7 +54,7 @@ class Context:
         )
         with self.store.reading() as reader:
             is_rebuild_due = reader.is_rebuild_due()
-            is_empty = not reader.latest(NEWEST, 1)
+            is_empty = not reader.tasks(limit=1)
         self.refusal = self.lost_ledger() if is_empty else None
         if is_rebuild_due:
             self.ledger.rebuild()
@@ -66,14 +65,14 @@ class Context:
         return os.path.join(self.place.folder, "state")
 
     def lost_ledger(self) -> PassdownError | None:
-        """Why an empty ledger isn't used: state files show that there was another."""
+        """Why a ledger without tasks isn't used: state files show that there was another."""
         if not os.path.isdir(self.state_folder):
             return None
         from passdown.history.lost_history import ledger_behind, lost_tasks
 
         with self.store.reading() as reader:
             lost = lost_tasks(self.state_folder, reader)
-            return ledger_behind(reader, lost) if lost and not reader.latest(NEWEST, 1) else None
+            return ledger_behind(reader, lost) if lost and not reader.tasks(limit=1) else None
 
     def lost_history(self, task: str, result: object = None) -> Damaged | None:
         """What state files show of a task that the ledger lacks, as an error.

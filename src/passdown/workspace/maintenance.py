@@ -38,7 +38,7 @@ from passdown.ledger.bundles import (
     read_bundle,
 )
 from passdown.ledger.bundles import import_bundle as import_records
-from passdown.ledger.durable_files import check_folder, sweep_temporary, write_new
+from passdown.ledger.durable_files import check_folder, give_name, sweep_temporary, write_new
 from passdown.ledger.project_files import OWN_FOLDER
 from passdown.ledger.verification import Verification, heads_document, parse_heads, verify
 from passdown.ledger.writer import StreamEntry
@@ -155,7 +155,12 @@ def kept_if_whole(target: str, fetch: Callable[[str], None]) -> Verification:
                 )
         found = verify_copy(temporary)
         name = target if found.ok else f"{target}.damaged"
-        _give_name(temporary, name)
+        give_name(temporary, name)
+    except FileExistsError as error:
+        problem = Problem(
+            "target", "exists", f"{error.filename2} exists already", "a new file name"
+        )
+        raise InvalidInput("nothing was written", [problem]) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -163,17 +168,6 @@ def kept_if_whole(target: str, fetch: Callable[[str], None]) -> Verification:
         return found
     kept = Problem("target", "damaged_copy", f"is not {target}: it is kept as {name}")
     return found._replace(findings=(*found.findings, kept))
-
-
-def _give_name(temporary: str, name: str) -> None:
-    """Give a file its name, unless another has it by now."""
-    try:
-        os.link(temporary, name)
-    except OSError as error:
-        if os.path.lexists(name):
-            problem = Problem("target", "exists", f"{name} exists already", "a new file name")
-            raise InvalidInput("nothing was written", [problem]) from error
-        os.rename(temporary, name)  # a file system without links
 
 
 def check_target(context: Context, target: str, endings: tuple[str, ...]) -> None:
