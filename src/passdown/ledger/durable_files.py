@@ -307,26 +307,30 @@ def named_lock(folder: str, name: str) -> Generator[None]:
         descriptor = os.open(os.path.join(folder, name), flags, 0o600)
     try:
         with _typed(folder):
-            _lock(descriptor)
+            # A stopped process must not stop the others: they report the file as not written.
+            if not take_lock(descriptor, _LOCK_TIMEOUT_S):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), folder)
         yield
     finally:
         with _typed(folder):
             os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
+def take_lock(descriptor: int, timeout_s: float) -> bool:
+    """Lock an open file, which whoever closes it, or dies, lets go of; False if another process or
+    thread has it all the time. Without file locks (Windows) everybody gets it.
+    """
     try:
         import fcntl
-    except ImportError:  # Windows: replacing a file is atomic there too, only unordered
-        return
-    deadline = time.monotonic() + _LOCK_TIMEOUT_S
+    except ImportError:
+        return True
+    deadline = time.monotonic() + timeout_s
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # A stopped process must not stop the others: they report the file as not written.
             if time.monotonic() > deadline:
-                raise
+                return False
             time.sleep(0.001)
         else:
-            return
+            return True

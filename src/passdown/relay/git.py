@@ -18,6 +18,7 @@ from passdown.core.names import path_problems
 from passdown.core.text import visible
 from passdown.errors import GitError, StoreBusy
 from passdown.history.git import Git
+from passdown.ledger.durable_files import take_lock
 from passdown.relay.express_items import may_change, read_patch
 
 if TYPE_CHECKING:
@@ -55,17 +56,10 @@ def _try_lock(path: str) -> int | None:
     """The descriptor of a free lock; None if it isn't free."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        import fcntl
-    except ImportError:
-        return descriptor
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with suppress(FileNotFoundError):
         # The previous holder removes the file: then our lock is on a file that is gone.
-        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+        if take_lock(descriptor, 0) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
     os.close(descriptor)
     return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import socket
 import sys
@@ -21,6 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TextIO, cast
 
 from passdown.errors import InvalidInput, LaneFull, MissingExtra, Problem
+from passdown.ledger.durable_files import take_lock
 from passdown.store import database_url, is_postgres
 from passdown.store.statements import named_statements
 
@@ -113,13 +115,11 @@ def _make_file(path: str) -> None:
 @contextmanager
 def migration_lock(url: str) -> Generator[None]:
     """Only one process at a time creates the tables of a file; a server handles that itself."""
-    if not url.startswith(_FILE_PREFIX) or os.name != "posix":
+    if not url.startswith(_FILE_PREFIX):
         yield
         return
-    import fcntl
-
     with open(url.removeprefix(_FILE_PREFIX) + ".lock", "a", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        take_lock(file.fileno(), math.inf)
         yield
 
 
