@@ -158,7 +158,7 @@ def test_tasks(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
         "error"
     ] == ("conflict")
     assert as_json("task", "set", "T-1", "--needs", "T-2", code=1)["problems"][0]["code"] == "cycle"
-    assert "criterion" in cli("task", "show", "T-1").out
+    assert "criteria" in cli("task", "show", "T-1").out
     assert "T-1" in cli("task", "list").out
 
 

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from passdown.cli.output import (
     counted,
-    heading,
     line,
-    pairs,
     print_freshness,
-    short_time,
-    table,
+    row_printer,
+    value_printer,
     verbatim,
 )
 from passdown.cli.parsing import command, operation
@@ -78,41 +76,36 @@ def print_warnings(warnings: Iterable[Problem]) -> None:
         print(visible(f"{problem.level}: {problem.line()}"), file=sys.stderr)
 
 
-def print_why(found: JsonObject) -> None:
-    """Print whether an agent was told an item, when, and what came first otherwise."""
-    heading(f"{found['item']}  {found['title']}")
+def _displaced_by(found: JsonObject) -> str:
     first = found.get("displaced_by", [])
     more = len(first) - _MAX_DISPLACED
-    pairs(
-        [
-            ("kind", found["kind"].replace("_", " ")),
-            ("status", found["status"]),
-            ("recorded in", f"version {found['recorded_in_version']}"),
-            ("agent", f"{found['agent']}, {counted(found['briefs'], 'brief')} so far"),
-            ("told", found["told"]),
-            ("why", found["reason"]),
-            (
-                "came first",
-                ", ".join(first[:_MAX_DISPLACED]) + (f" and {more} more" if more > 0 else ""),
-            ),
-        ],
-        2,
-    )
+    return ", ".join(first[:_MAX_DISPLACED]) + (f" and {more} more" if more > 0 else "")
+
+
+_print_reason = value_printer(
+    "kind, status, recorded in=recorded_in_version, agent, delivered=told, why=reason, "
+    "came first=displaced_by",
+    lambda found: f"{found['item']}  {found['title']}",
+    kind=lambda found: found["kind"].replace("_", " "),
+    recorded_in_version=lambda found: f"version {found['recorded_in_version']}",
+    agent=lambda found: f"{found['agent']}, {counted(found['briefs'], 'brief')} so far",
+    displaced_by=_displaced_by,
+)
+_print_deliveries = row_printer(
+    "at (UTC)=at, length, as=kind, version, budget, asked=query",
+    "",
+    whole="",
+    short="asked",
+    budget=lambda time: f"{time['budget']} {time['counter']}" if time["budget"] else "",
+)
+
+
+def print_why(found: JsonObject) -> None:
+    """Print whether an item was in an agent's brief, when, and what came first otherwise."""
+    _print_reason(found)
     if found["times"]:
         line()
-        names = ("at (UTC)", "length", "as", "version", "budget", "asked")
-        rows = [
-            [
-                short_time(time["at"]),
-                time["length"],
-                time["kind"],
-                time["version"],
-                f"{time['budget']} {time['counter']}" if time["budget"] else "",
-                time.get("query"),
-            ]
-            for time in found["times"]
-        ]
-        table(names, rows, short=("asked",))
+        _print_deliveries(found["times"])
 
 
 operation(

@@ -252,21 +252,49 @@ def row_printer(
     object, and times have a title with (UTC). All columns but the last are whole, unless `whole`
     names some; `short` is the one that is cut.
     """
-    titles = {
-        title or field: field
-        for title, _, field in (c.strip().rpartition("=") for c in columns.split(","))
-    }
-    kept = list(titles)[:-1] if whole is None else whole.split(",")
-
-    def cell(entry: JsonObject, title: str, field: str) -> object:
-        value = computed[field](entry) if field in computed else entry.get(field)
-        return short_time(value) if title.endswith("(UTC)") else value
+    titles = tuple(_declared(columns))
+    kept = titles[:-1] if whole is None else whole.split(",")
 
     def print_rows(found: Sequence[JsonObject]) -> None:
-        rows = [[cell(entry, *each) for each in titles.items()] for entry in found]
-        table(tuple(titles), rows, empty, whole=kept, short=(short,))
+        rows = [[value for _, value in _values(entry, columns, computed)] for entry in found]
+        table(titles, rows, empty, whole=kept, short=(short,))
 
     return print_rows
+
+
+def value_printer(
+    fields: str,
+    title: Callable[[JsonObject], str] | None = None,
+    **computed: Callable[[JsonObject], object],
+) -> Callable[[JsonObject], None]:
+    """A function that prints one object: a heading, and below it names and values.
+
+    `fields` are as the columns of `row_printer`; what is empty is left out.
+    """
+
+    def print_value(found: JsonObject) -> None:
+        if title:
+            heading(title(found))
+        pairs(_values(found, fields, computed), 2)
+
+    return print_value
+
+
+def _declared(columns: str) -> dict[str, str]:
+    """Fields by their titles: those of `TITLE=FIELD, FIELD`, where an underscore is a space."""
+    parts = [part.strip().rpartition("=") for part in columns.split(",")]
+    return {title or field.replace("_", " "): field for title, _, field in parts}
+
+
+def _values(
+    entry: JsonObject, columns: str, computed: Mapping[str, Callable[[JsonObject], object]]
+) -> list[tuple[str, object]]:
+    """The titles of columns, and the values that an object has for them."""
+    found: list[tuple[str, object]] = []
+    for title, field in _declared(columns).items():
+        value = computed[field](entry) if field in computed else entry.get(field)
+        found.append((title, short_time(value) if title.endswith("(UTC)") else value))
+    return found
 
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:

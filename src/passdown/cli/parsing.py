@@ -587,19 +587,22 @@ def _single(text: str) -> list[str]:
     return [text]
 
 
-def whole_number(text: str, least: int = 0, most: int = 10**_DIGITS - 1) -> int:
-    """A whole number within bounds."""
+def whole_number(text: str) -> int:
+    """A whole number, 0 or more."""
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
+        return int(text)
     is_number = text.isascii() and text.removeprefix("-").isdigit()
-    found = int(text) if is_number and len(text) <= _DIGITS else -1
-    if least <= found <= most:
-        return found
-    what = f"from {least} to {most:,}" if is_number else "a whole number"
+    what = f"from 0 to {10**_DIGITS - 1:,}" if is_number else "a whole number"
     raise argparse.ArgumentTypeError(f"{excerpt(text)!r} is not {what}")
 
 
 def token_budget(text: str) -> int:
     """A number of tokens: at least one."""
-    return whole_number(text, 1, MAX_BUDGET)
+    found = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else 0
+    if not 1 <= found <= MAX_BUDGET:
+        expected = f"a whole number from 1 to {MAX_BUDGET:,}"
+        raise argparse.ArgumentTypeError(f"{excerpt(text)!r} given, expected {expected}")
+    return found
 
 
 def seconds(text: str) -> float:

@@ -21,6 +21,7 @@ from passdown.cli.output import (
     row_printer,
     table,
     terminal_width,
+    value_printer,
     verbatim,
 )
 from passdown.cli.parsing import Budget, comma_list, command, operation
@@ -137,15 +138,11 @@ def _prompt(session: Session, path: str, *, active: str, **options: Any) -> None
     print_warnings(found.switched.warnings if found.switched else ())
 
 
-def _print_saved(saved: JsonObject) -> None:
-    line(f"{saved['file']} waits for {saved['to_agent']}")
-    names = ("path", "from_agent", "version")
-    pairs([(name.replace("_", " "), saved[name]) for name in names], 2)
-
-
 operation(
     "artifact save",
-    _print_saved,
+    value_printer(
+        "path, from_agent, version", lambda saved: f"{saved['file']} waits for {saved['to_agent']}"
+    ),
     "T-1 --to tester",
     method="context.save_switch",
     line="leave an artifact for an agent that comes later",

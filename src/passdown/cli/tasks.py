@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from passdown.cli.output import (
-    heading,
     line,
-    pairs,
     print_items,
     print_receipt,
     row_printer,
     title_of,
+    value_printer,
 )
 from passdown.cli.parsing import command, operation
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK
@@ -34,23 +33,21 @@ def _of_task(entry: JsonObject, name: str, otherwise: str = "") -> object:
     return entry[name] if entry["task"] != WORKSPACE_TASK else otherwise
 
 
+_print_fields = value_printer(
+    "status, phase, holder, version, description, inputs, outputs, criteria, "
+    "time limit=time_limit_minutes, needs, needed_by, blocked_by, created=created_at, "
+    "updated=updated_at",
+    lambda found: f"{found['task']}  {found['title']}",
+    criteria=lambda found: "\n".join(found.get("criteria", ())),
+    time_limit_minutes=lambda found: (
+        (limit := found.get("time_limit_minutes")) and f"{limit} minutes"
+    ),
+    created_at=lambda found: f"{found['created_at']} by {found['created_by']}",
+)
+
+
 def _print_task(found: JsonObject) -> None:
-    heading(f"{found['task']}  {found['title']}")
-    names = ("status", "phase", "holder", "version", "description", "inputs", "outputs")
-    limit = found.get("time_limit_minutes")
-    pairs(
-        [
-            *((name, found.get(name)) for name in names),
-            *(("criterion", text) for text in found.get("criteria", ())),
-            ("time limit", f"{limit} minutes" if limit else ""),
-            ("needs", found["needs"]),
-            ("needed by", found["needed_by"]),
-            ("blocked by", found["blocked_by"]),
-            ("created", f"{found['created_at']} by {found['created_by']}"),
-            ("updated", found["updated_at"]),
-        ],
-        2,
-    )
+    _print_fields(found)
     print_items("open", found["open"])
 
 
