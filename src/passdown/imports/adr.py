@@ -23,12 +23,17 @@ from passdown.imports.job import (
     PAGE_SUFFIXES,
     EarlierImports,
     EntryResult,
+    Page,
+    fact_of,
+    items_of,
     key_state,
     key_subject,
+    links_in,
+    read_page,
     remarks,
     short_hash,
+    without_cycles,
 )
-from passdown.imports.parsing import Page, fact_of, items_of, links_in, read_page, without_cycles
 from passdown.workspace.entries import add_entry
 
 if TYPE_CHECKING:

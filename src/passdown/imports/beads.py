@@ -12,11 +12,15 @@ from passdown.core.names import agent_problems, id_problems
 from passdown.core.record import canonical_bytes
 from passdown.core.text import excerpt, is_blank, text_problems
 from passdown.errors import InvalidInput, Problem
-from passdown.imports.job import EarlierImports, EntryResult, key_state, remarks, short_hash
-from passdown.imports.parsing import (
+from passdown.imports.job import (
+    EarlierImports,
+    EntryResult,
+    key_state,
     not_text,
     objects_of,
     read_lines,
+    remarks,
+    short_hash,
     text_of,
     texts_of,
     without_cycles,

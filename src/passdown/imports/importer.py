@@ -25,10 +25,10 @@ from passdown.imports.job import (
     ImportResult,
     ImportSource,
     open_source,
+    read_lines,
     remarks,
 )
 from passdown.imports.mcp_memory import import_memory, looks_like_memory
-from passdown.imports.parsing import read_lines
 from passdown.workspace.context import Context
 from passdown.workspace.files import path_type_problems, wrong_type
 from passdown.workspace.location import Location

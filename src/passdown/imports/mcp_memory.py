@@ -12,8 +12,7 @@ from passdown.core.names import suggest_tag
 from passdown.core.record import canonical_bytes
 from passdown.core.text import excerpt, text_problems
 from passdown.errors import Problem
-from passdown.imports.job import EarlierImports, short_hash
-from passdown.imports.parsing import not_text, read_lines, text_of, texts_of
+from passdown.imports.job import EarlierImports, not_text, read_lines, short_hash, text_of, texts_of
 
 if TYPE_CHECKING:
     from passdown.imports.job import ImportJob
