@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.context.pipeline import budget_of
+from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.graph import Graph, graph_of
 from passdown.core.index_entries import KNOWLEDGE, NODE_LETTERS
 from passdown.core.kinds import KINDS, LIVE
@@ -13,7 +14,7 @@ from passdown.core.rows import NODE_PREFIX
 from passdown.core.tokens import CounterLike
 from passdown.core.types import NEWEST
 from passdown.core.words import words
-from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.errors import Problem, unknown_task
 from passdown.knowledge.graph import reachable, subgraph
 from passdown.knowledge.graph_files import GRAPH_FORMATS, write_graph
 from passdown.search.query import SearchFilter
@@ -70,7 +71,12 @@ def pack(
         counter: How tokens are counted: a name, or a function from text to a number.
         format: dot or json.
     """
-    _check(nodes, budget, depth, format)
+    problems = number_problems(nodes, "nodes", 1, MAX_PACK_NODES)
+    problems += number_problems(budget, "budget", 1) + number_problems(depth, "depth", 0)
+    if format not in GRAPH_FORMATS:
+        expected = " | ".join(GRAPH_FORMATS)
+        problems.append(Problem("format", "invalid_choice", repr(format), expected))
+    raise_problems("no such pack", problems)
     room = budget_of(budget, counter or context.settings.counter)
     with context.store.reading() as reader:
         terms = _terms(reader, task)
@@ -88,37 +94,17 @@ def pack(
     return Pack(task, terms, graph, text, room.tokens(text) if text else 0, left_out)
 
 
-def _check(nodes: int, budget: int, depth: int, format: str) -> None:
-    problems: list[Problem] = []
-    if not 1 <= nodes <= MAX_PACK_NODES:
-        problems.append(Problem("nodes", "out_of_range", str(nodes), f"1 to {MAX_PACK_NODES}"))
-    if budget < 1:
-        problems.append(Problem("budget", "out_of_range", str(budget), "1 or more tokens"))
-    if depth < 0:
-        problems.append(Problem("depth", "out_of_range", str(depth), "0 or more steps"))
-    if format not in GRAPH_FORMATS:
-        problems.append(
-            Problem("format", "invalid_choice", repr(format), " | ".join(GRAPH_FORMATS))
-        )
-    if problems:
-        raise InvalidInput("no such pack", problems)
-
-
 def _terms(reader: Reader, task: str) -> tuple[str, ...]:
     """The words that a task's own texts use most, the most frequent first."""
     row = reader.task(task)
     if row is None:
         raise unknown_task(task)
-    texts = [str(row.details["title"]), _text(row.details.get("description"))]
-    texts += [_text(part) for part in row.details.get("criteria") or ()]
+    said = (row.details.get("description"), *(row.details.get("criteria") or ()))
+    texts = [str(row.details["title"]), *(part for part in said if isinstance(part, str))]
     texts += [item.title for item in reader.open_items(task, ("n", "q", "b"))]
     tally = Tally(word for text in texts for word in words(text))
     # Of words as frequent, the first in the title's order.
     return tuple(word for word, _ in tally.most_common(MAX_TERMS))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _own(reader: Reader, task: str, most: int) -> list[str]:
