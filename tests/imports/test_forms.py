@@ -112,3 +112,19 @@ def test_a_file_that_leads_an_item_is_what_became_of_it(
 ) -> None:
     (item,) = extract_note(f"# N\n\n## Changes made\n\n{line}\n").found
     assert (item.kind, item.fields.get("change_type")) == (kind, change)
+
+
+@pytest.mark.promise("S3-33")
+@pytest.mark.parametrize(
+    ("text", "name", "result"),
+    [
+        ("- [PASS] Log in", "Log in", "passed"),
+        ("- \u274c FAIL: Log out", "Log out", "failed"),
+        ("### AC 2: Log out \u2014 FAIL\n\nNothing happens.", "AC 2: Log out", "failed"),
+        ("### 3. Log in\n\n- **Status**: PASS", "Log in", "passed"),
+    ],
+)
+def test_a_verdict_is_the_result_of_a_gate(text: str, name: str, result: str) -> None:
+    found = extract_note(f"# QA\n\n## Checks\n\n{text}\n").found
+    gates = [(item.fields["name"], item.fields["result"]) for item in found if item.kind == "gates"]
+    assert gates == [(name, result)]

@@ -377,9 +377,13 @@ _VERDICT = re.compile(
     r"\W*(?P<passed>pass(?:ed|es)?)\b.{0,60}|\W*(?P<failed>fail(?:ed|s|ure)?)\b.{0,60}", re.I
 )
 _VERDICT_LINE = re.compile(
-    r"\W*(?P<name>[^:|]{2,80}?)\s*(?::|\u2014|\u2013|->|\s-)\s*\W*(?:(?P<passed>PASS(?:ED)?)|"
+    r"\W*(?P<name>[^|]{2,120}?)\s*(?::|\u2014|\u2013|->|\s-)\s*\W*(?:(?P<passed>PASS(?:ED)?)|"
     r"(?P<failed>FAIL(?:ED)?))\b[\s:.,;-]*(?P<detail>.*)"
 )
+_VERDICT_FIRST = re.compile(
+    r"\W*(?:(?P<passed>PASS(?:ED)?)|(?P<failed>FAIL(?:ED)?))\b\W{1,6}(?P<name>\w.{1,160})(?P<detail>)"
+)
+_VERDICT_NAME = re.compile(r"(?:test )?(?:status|result|verdict|outcome)s?", re.IGNORECASE)
 
 SURE = 0.5
 """Items with at least this confidence are kept; below it they are ambiguous."""
@@ -439,6 +443,7 @@ class _ItemExtractor:
         """Take a heading that is an item: a decision with its reason, a finding with what is said
         about it, or a numbered step.
         """
+        self._gate_line(block)
         section = (*block.trail, block.text)
         below = list(takewhile(lambda each: each.trail[: len(section)] == section, after))
         body = next((each for each in below[:3] if each.form in ("text", "item")), None)
@@ -610,13 +615,18 @@ class _ItemExtractor:
         return following is not None and _ANSWER.match(following.text) is not None
 
     def _gate_line(self, block: Block) -> bool:
-        """Take a line such as `Lint: PASS`."""
-        match = _VERDICT_LINE.fullmatch(block.text) if len(block.text) < 400 else None
-        if match is None or _is_fact(block.text):
+        """Take a line such as `Lint: PASS` or `[PASS] Lint`, and `Status: PASS` below a heading."""
+        text = block.text if len(block.text) < 400 else ""
+        match = _VERDICT_LINE.fullmatch(text) or _VERDICT_FIRST.fullmatch(text)
+        name = match["name"].strip(" *`") if match else ""
+        if _VERDICT_NAME.fullmatch(name):
+            # At the head of a note it is the outcome.
+            name = re.sub(r"^[\d. ]+", "", block.trail[-1]) if len(block.trail) > 1 else ""
+        elif _is_fact(text):
             return False
-        detail = storable(match["detail"].strip(" ()"))
-        self._gate(match["name"].strip(" *`"), bool(match["passed"]), detail, block)
-        return True
+        if match and name:
+            self._gate(name, bool(match["passed"]), storable(match["detail"].strip(" ()")), block)
+        return bool(match and name)
 
     def _gate(self, name: str, is_passed: bool, detail: str, block: Block) -> None:
         result = "passed" if is_passed else "failed"
