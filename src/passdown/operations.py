@@ -83,17 +83,9 @@ class Operation(NamedTuple):
         """Whether a request may be sent again without a key: then nothing is written twice."""
         return self.right in ("read", "admin") or self.name in _REPEATABLE
 
-    @property
-    def handler(self) -> str:
-        """Where the function is that answers instead of the conventions; or empty."""
-        own = self.name.replace(".", "_")
-        return f"passdown.web.handlers:{own}" if self.has_handler else ""
-
-    @property
-    def client(self) -> str:
-        """Where the function is that calls a server instead of the conventions; or empty."""
-        own = self.name.replace(".", "_")
-        return f"passdown.remote.methods:{own}" if self.has_client else ""
+    def own(self, module: str) -> Any:
+        """The function of a module that stands in for the conventions."""
+        return load(f"{module}:{self.name.replace('.', '_')}")
 
 
 _REPEATABLE = ("decisions.store", "knowledge.relate", "relay.send_express")

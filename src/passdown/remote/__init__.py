@@ -89,8 +89,8 @@ class RemoteWorkspace(Workspace):
         if operation.instead[0]:
             raise self.unsupported(*operation.instead)
         checked_arguments(function, args, given)
-        if operation.client:
-            return load(operation.client)(self, *args, **given)
+        if operation.has_client:
+            return operation.own("passdown.remote.methods")(self, *args, **given)
         if not operation.http:
             return function(self, *args, **given)
         return call(self.connection, operation, args, given)

@@ -119,7 +119,7 @@ def _routes_of(name: str, operation: Operation) -> list[ApiRoute]:
 
 def _route(operation: Operation, name: str, method: str, path: str) -> ApiRoute:
     function = load(operation.function)
-    handler = load(operation.handler) if operation.handler else None
+    handler = operation.own("passdown.web.handlers") if operation.has_handler else None
     call = _Call(operation, function, handler)
     in_path = re.findall(r"{(\w+)}", path)
     optional_part = re.findall(r"\[.*?{(\w+)}.*?\]", operation.http)
