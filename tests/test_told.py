@@ -40,9 +40,12 @@ def test_an_answer_is_told_in_the_words_of_whoever_gave_it(ws: Workspace) -> Non
     handed(ws, open_questions=[{"question": "Are partial refunds allowed?", "blocking": True}])
     ws.set_status("T-1#q1", "answered", agent="pm", reason="No, only whole refunds")
     found = text(ws)
-    assert "## Answered [" in found
-    assert " pm]\n- q1 Are partial refunds allowed? | Answer: No, only whole refunds\n" in found
-    assert "Open questions" not in found
+    assert "\nB: pm\n" in found
+    assert (
+        "## Answers\nB:\n- q1 Are partial refunds allowed? | Answer: No, only whole refunds\n"
+        in found
+    )
+    assert "uestions" not in found.partition("## Answers")[0]
     assert ws.brief("T-1", agent="dev", budget=900).left_out == {}
 
 
@@ -56,7 +59,8 @@ def test_a_gate_and_its_blocker_are_one_line_and_then_an_answer(ws: Workspace) -
     assert "a person has to approve: Legal must agree" in waiting
     assert "The key has expired" in waiting
     ws.approve("T-1#k1", by="kim", reason="Signed today")
-    assert " kim]\n- k1 approved: Legal must agree | Signed today\n" in text(ws)
+    assert "\nB: kim\n" in text(ws)
+    assert "## Answers\nB:\n- k1 approved: Legal must agree | Signed today\n" in text(ws)
 
 
 def test_the_story_stands_under_whoever_told_it(ws: Workspace) -> None:
@@ -64,7 +68,8 @@ def test_the_story_stands_under_whoever_told_it(ws: Workspace) -> None:
     handed(ws)
     handed(ws, from_agent="dev", to_agent="qa", story={"id": "S-12", "branch": "feat/tax"})
     found = text(ws, "qa")
-    assert " dev]\n- story: S-12, feat/tax\n" in found
+    assert "; completed by dev. " in found  # whose lines have no letter
+    assert "\n## The task\n- story: S-12, feat/tax\n" in found
     assert found.count("feat/tax") == 1
 
 
@@ -73,7 +78,7 @@ def test_a_completed_task_has_no_next_steps_but_what_was_left_open(ws: Workspace
     handed(ws, suggested_next_steps=[{"step": "Write with_tax"}])
     codes = handed(ws, from_agent="dev", to_agent="", phase="completed", summary="Done.")
     assert "still_open" in codes
-    assert "## Left open [" in text(ws)
+    assert "## Left open\n" in text(ws)
     assert "## Next steps" not in text(ws)
 
 
@@ -82,7 +87,7 @@ def test_a_brief_points_to_what_the_tasks_it_needs_have_left(ws: Workspace) -> N
     ws.create_task("T-2", title="Reports", agent="pm", depends_on=["T-1"])
     found = ws.brief("T-2", agent="qa", budget=300).text
     assert "held by pm; needs T-1 (open)" in found
-    assert "Of what it needs: passdown context T-2." in found
+    assert "what it needs: passdown context T-2\n" in found
 
 
 @pytest.mark.parametrize("budget", [12, 30, 60, 120])
@@ -162,7 +167,7 @@ def test_words_without_spaces_are_compared_too(ws: Workspace) -> None:
     about = {"summary": "会话令牌保存在签名的饼干里", "rationale": "脚本读不到"}
     others = [{"summary": f"日志第{n}行使用标准格式", "rationale": "收集器"} for n in range(12)]
     handed(ws, decisions=[about, *others], suggested_next_steps=[{"step": "读取会话令牌的中间件"}])
-    found = ws.brief("T-1", agent="dev", budget=240)
+    found = ws.brief("T-1", agent="dev", budget=140)
     assert "T-1#d1" in [item.address for item in found.shown]
     assert found.left_out["decision"] > 5
 

@@ -42,7 +42,7 @@ with passdown.open(".", clock=lambda: fixed) as ws:
             ],
         }
     )
-    for budget in (150, 190, 400):
+    for budget in (100, 120, 400):
         brief = ws.brief("T-1", agent="coder", budget=budget)
         print(f"--- {brief.tokens} of {budget} tokens")
         print(brief.text, end="")

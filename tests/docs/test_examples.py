@@ -32,8 +32,7 @@ def block(language: str, after: str) -> str:
 
 def shortened(text: str) -> str:
     """A brief without what differs from run to run: its digest and its marker."""
-    text = re.sub(r"(version \d+) \([0-9a-f]{12}\)", r"\1 (…)", text)
-    return re.sub(r"\[\d{6} ", "[… ", text)
+    return re.sub(r"\[\d{6}\b", "[…", text)
 
 
 @pytest.mark.promise("S1-1", "P-10")

@@ -68,7 +68,7 @@ def test_the_demonstration_shows_a_whole_relay_and_leaves_nothing_behind(
         "coder: Round half a cent up",
         "kim: Say where prices are",
         "suggested_next_steps[0].priority: 'urgent' is not one of the choices",
-        "# T-1 for reviewer, version 9 (",
+        "# T-1 for reviewer, version 9 [",
         "T-1#g",
         "12      releaser",
         "0 lost",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.context.pipeline import Budget
-from passdown.context.ranking import order_steps, rank_items
+from passdown.context.ranking import Offer, fill_up, order_details, order_steps, rank_items
 from passdown.context.rendering import (
     FORMAT_KINDS,
     KIND_NAMES,
@@ -32,7 +32,7 @@ from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     from passdown.context.ranking import Focus, RankedItem, Step
     from passdown.core.brief_facts import BriefFacts
@@ -40,11 +40,8 @@ if TYPE_CHECKING:
     from passdown.core.tokens import Counter
 
 
-EARLY = {"title": 240, "story": 320, "criteria": 600}
-"""The task's texts that come before what is optional, as long as they aren't longer than this."""
-
-SHORT_TITLE = 100
-"""A longer title comes after what is mandatory."""
+TEXT_WORTH = {"title": 8.0, "story": 8.0, "criteria": 16.0}
+"""What the task's own texts are worth, beside items; others have less."""
 
 _FRAME: tuple[Step, ...] = (("", "least"), ("", "where"), ("", "head"))
 """What is around the items: the way to everything; the task and its status; the fence."""
@@ -73,38 +70,39 @@ class _Draft:
 
     def steps(self) -> Iterator[Step]:
         """Every step, in the order in which a growing budget takes them."""
-        sizes = {name: len(part.line) for name, part in self._texts.items()}
-        early = [name for name in sizes if sizes[name] <= EARLY.get(name, 0)]
-        begin = ["title"] if "title" in early and sizes["title"] <= SHORT_TITLE else []
         yield from _FRAME
-        yield from self._text_steps(begin)
-        must, optional, large = self._ranked(self.facts.items, are_older=False)
-        yield from must
-        yield from self._text_steps(name for name in early if name not in begin)
-        yield from optional
+        texts = [
+            Offer((part.address, "full"), len(part.line) // 4 + 1, TEXT_WORTH.get(name, 3.0), "t")
+            for name, part in self._texts.items()
+        ]
+        used = yield from self._filled(self.facts.items, self.page.tokens, texts)
         for rows in self.facts.older():
-            _, optional, more = self._ranked(rows, are_older=True)
-            yield from optional
-            large += more
-        yield from large
-        late = sorted(sizes.keys() - set(early), key=lambda name: (sizes[name], name))
-        yield from self._text_steps(late)
+            used = yield from self._filled(rows, used, are_older=True)
 
-    def _text_steps(self, names: Iterable[str]) -> Iterator[Step]:
-        return ((self._texts[name].address, "full") for name in names)
-
-    def _ranked(
-        self, rows: Sequence[ItemRow], *, are_older: bool
-    ) -> tuple[list[Step], list[Step], list[Step]]:
+    def _filled(
+        self,
+        rows: Sequence[ItemRow],
+        used: int,
+        texts: Sequence[Offer] = (),
+        *,
+        are_older: bool = False,
+    ) -> Generator[Step, None, int]:
+        """The steps of some items: what they say in a sentence each, then the rest of it."""
         kinds, facts = FORMAT_KINDS.get(self._format, ""), self.facts
         kept = [row for row in rows if not kinds or _is_passed_on(row, kinds)]
-        items = rank_items(kept, self._focus, facts.row.phase, facts.labelled, are_older=are_older)
+        items = rank_items(
+            *(kept, self._focus, facts.row.phase, facts.labelled),
+            handoffs=facts.handoffs,
+            own=facts.own,
+            are_older=are_older,
+        )
         for item in items:
             self._places[item.row.address] = len(self._places)
             self.items[item.row.address] = item
-        steps = order_steps(items)
-        self.known += chain.from_iterable(steps)
-        return steps
+        first = order_steps(items, texts)
+        self.known += [offer.step for offer in first]
+        used = yield from fill_up(first, used)
+        return (yield from fill_up(order_details(items, texts), used))
 
     def parts(self, steps: Sequence[Step]) -> list[BriefPart]:
         """What some of the first steps show, each item at its longest, as the steps come."""
@@ -148,13 +146,13 @@ FORMATS = (*RENDERINGS, "summary")
 
 MAX_WAITING = 40
 MAX_BUDGET = 1_000_000_000
-# Each begins a line, which no stored text can; groups: task, version, beginning of the digest.
+# Each begins a line, which no stored text can; groups: task, version, marker or digest.
 _ORIGINS = (
-    r"^(?:# )?(\S+) for \S+, version (\d+) \(([0-9a-f]{12})\)\r?$",
-    r"^task: (\S+)\r?\nversion: (\d+)\r?\ndigest: sha256:([0-9a-f]{12})[0-9a-f]{52}\r?$",
-    r"^\{\"task\": \"(\S+)\", \"version\": (\d+), \"digest\": \"sha256:([0-9a-f]{12})",
+    r"^(?:# )?(\S+) for \S+, version (\d+) \[(\d+)\]\r?$",
+    r"^task: (\S+)\r?\nversion: (\d+)\r?\ndigest: (sha256:[0-9a-f]{64})\r?$",
+    r"^\{\"task\": \"(\S+)\", \"version\": (\d+), \"digest\": \"(sha256:[0-9a-f]{64})",
 )
-_SUMMARY_ORIGIN = r"^()Version: (\d+) \(sha256:([0-9a-f]{12})[0-9a-f]{52}\)\r?$"
+_SUMMARY_ORIGIN = r"^()Version: (\d+) \((sha256:[0-9a-f]{64})\)\r?$"
 
 
 class BriefItem(NamedTuple):
@@ -246,7 +244,7 @@ def brief(
         format=format,
         text=text,
         tokens=counter.tokens(text),
-        shown=tuple(_shown(part, draft.items) for part in parts),
+        shown=tuple(_shown(part, draft.items, focus) for part in parts),
         left_out={KIND_NAMES[letter]: count for letter, count in left_out.items()},
         waiting=_waiting([*rest, *draft.known], parts, None if with_rest else MAX_WAITING),
         parts=_tokens_by_part(page, parts, left_out, counter) if _FRAME[-1] in steps else {},
@@ -267,8 +265,8 @@ def _too_small(draft: _Draft, budget: int, counter: Counter) -> Problem:
     return Problem("budget", "too_small", message, f"at least {needed:,}", "", "warning")
 
 
-def _shown(part: BriefPart, items: Mapping[str, RankedItem]) -> BriefItem:
-    why = items[part.address].why if part.address in items else "the task itself"
+def _shown(part: BriefPart, items: Mapping[str, RankedItem], focus: Focus) -> BriefItem:
+    why = items[part.address].why(focus) if part.address in items else "the task itself"
     return BriefItem(part.address, part.length, part.author, why, part.stale, part.hints)
 
 
@@ -294,7 +292,7 @@ def _tokens_by_part(
 
 
 def brief_version(text: str) -> tuple[int, str] | None:
-    """The version and the beginning of the digest that a brief says it was made from."""
+    """The version that a brief says it was made from, and its digest or the marker made of that."""
     found = _origin(text, (*_ORIGINS, _SUMMARY_ORIGIN))
     return (int(found[2]), found[3]) if found else None
 

@@ -1,16 +1,17 @@
 """Ranking: in which order items, and longer forms of them, enter a brief as its budget grows.
 
 The order is fixed before any budget is known, and a brief takes as much of it, from the beginning,
-as fits: so a larger budget never drops what a smaller one showed. Mandatory items come first,
-each in
-its shortest form; then what is related to the receiver's next step; then what is worth most for its
-tokens.
+as fits: so a larger budget never drops what a smaller one showed. Mandatory items come first; then
+every item's own sentence, by what it is worth for its tokens; then reasons and details.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter as Tally
 from functools import cache, lru_cache
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from passdown.core.brief_facts import shown_letter
@@ -18,7 +19,7 @@ from passdown.core.items import LENGTHS, sizes_of
 from passdown.core.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 
     from passdown.core.rows import ItemRow, TaskRow
 
@@ -45,28 +46,38 @@ class Focus(NamedTuple):
     """Words with their weights, and the labels under which older items are looked up.
 
     `wider` are the words of the task and of what the agent needs: those that open items, which
-    all other words come from, are compared with.
+    most other words come from, are compared with.
     """
 
     words: Mapping[str, float]
     wider: Mapping[str, float]
     labels: tuple[str, ...]
 
-    def concerns(self, text: str) -> bool:
-        """Whether a text has any word of the focus."""
-        return not self.words.keys().isdisjoint(words_of(text))
+    def related(self, texts: Sequence[str], most: int) -> list[int]:
+        """Where those of some texts are that have most to do with what comes next."""
+        rarity = rarity_of(texts)
+        scores = [self.score(self.words.keys() & words_of(text), rarity) for text in texts]
+        found = [index for index, score in enumerate(scores) if score >= _RELATED]
+        return sorted(found, key=lambda index: (-scores[index], index))[:most]
 
-    def matches(self, text: str, *, is_open: bool = False) -> tuple[str, ...]:
-        """The words of the focus that a text has, heaviest first."""
-        words = self.wider if is_open else self.words
-        if not words:
-            return ()
-        found = words.keys() & words_of(text)
-        return tuple(sorted(found, key=lambda word: (-words[word], word)))
+    def matches(self, text: str, *, is_open: bool = False) -> Set[str]:
+        """The words of the focus that a text has."""
+        return (self.wider if is_open else self.words).keys() & words_of(text)
 
-    def score(self, matches: Iterable[str]) -> float:
+    def score(self, matches: Set[str], rarity: Mapping[str, float]) -> float:
         """How much a text with these matches has to do with what comes next: 0 to 1."""
-        return min(sum(self.words[word] for word in matches), _MOST) / _MOST
+        if not matches:
+            return 0.0
+        # fsum gives the same for every order of the words.
+        found = math.fsum(self.words[word] * rarity.get(word, 1.0) for word in matches)
+        return min(found, _MOST) / _MOST
+
+
+def rarity_of(texts: Sequence[str]) -> dict[str, float]:
+    """How rare each word is in some texts, up to 1: one that most of them have says little."""
+    counts = Tally(chain.from_iterable(map(words_of, texts)))
+    whole = math.log1p(len(texts)) or 1.0
+    return {word: math.log1p(len(texts) / count) / whole for word, count in counts.items()}
 
 
 @lru_cache(maxsize=8_192)
@@ -101,12 +112,16 @@ def focus_of(
     open_items: Iterable[ItemRow],
     needs: Mapping[str, Iterable[str]],
     tags: Iterable[str] = (),
+    summary: str = "",
 ) -> Focus:
-    """What comes next for the receiver of a task: its needs, the open steps, the task itself."""
+    """What comes next for the receiver of a task: its needs, the open steps, what the latest
+    handoff is about, the task itself.
+    """
     items = list(open_items)
     topics = [*needs.get("decisions", ()), *tags]
     texts = [(topic, NEED) for topic in topics]
     texts += [(item.title, STEP) for item in items if item.letter != "k"]
+    texts.append((summary, STEP))
     titles = (row.details.get("title") or "", *(row.details.get("criteria") or ())[:20])
     texts += [(str(title)[:500], TITLE) for title in titles]
     read = [item.title for item in items if item.letter == "r"]
@@ -137,19 +152,22 @@ LINE_TOKENS = 60
 LARGE_TOKENS = 150
 """What takes more than this comes after everything that takes less: it shouldn't bar the way."""
 
+REFERENCE_TOKENS, HEADING_TOKENS = 12, 3
+"""About how many a reference and a heading take."""
+
 _BASE = {
     "k": 10,
     "b": 10,
-    "h": 8,
-    "n": 8,
+    "n": 7,
     "y": 6,
     "q": 5,
     "r": 5,
     "d": 5,
-    "g": 4,
-    "w": 4,
-    "p": 3,
-    "a": 3,
+    "g": 5,
+    "w": 5,
+    "p": 4,
+    "a": 4,
+    "h": 2,
 }
 _PHASES: dict[str, dict[str, float]] = {
     "planning": {"q": 1.3, "d": 1.2},
@@ -158,32 +176,54 @@ _PHASES: dict[str, dict[str, float]] = {
     "reviewing": {"d": 1.3, "a": 1.2, "w": 1.2},
 }
 _GRADES = {"blocker": 1.5, "blocking": 1.5, "high": 1.25, "medium": 1.0, "low": 0.6}
-_SHARES = (0.5, 0.35, 0.15)
-_RELATED, _RELATED_OF_A_KIND = 8, 4
-"""How many items come first for what they are about; the others have their worth raised for it."""
-
 _ORDER = "kbqnhrdgwpa"
 _OPEN = "nqbr"
-_FADING = 0.12
-"""How fast the worth of a kind's items fades, so that one kind doesn't take all the room."""
+_FADING, _FADED = 0.08, 30
+"""How fast, and until which of them, the worth of a kind's items fades, so that one kind doesn't
+take all the room.
+"""
+
+_RELATED = 0.2
+"""From which score on an earlier handoff or item is about what comes next."""
+
+_ABOUT, _NEWS, _BESIDE_OPEN = 8.0, 5.0, 1.5
+"""How much more an item is worth that is all about what comes next, that the latest handoff has
+brought, or that came together with a question or a blocker that is still open.
+"""
+
+_AGAIN, _OWN = 0.2, 0.4
+"""What an item is worth where a newer one of its kind has the same title, or where the receiver
+wrote it itself: it misses what others know.
+"""
+
+_BY_HANDOFF = 0.9
+"""How much the words of the handoff that has brought an item count beside its own."""
+
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 class RankedItem(NamedTuple):
-    """An item with its worth, and why it is worth that.
-
-    `score` is how much it has to do with what comes next, however old it is: 0 to 1.
-    """
+    """An item with its worth, how long it is at each length, and why it is shown."""
 
     row: ItemRow
     worth: float
-    why: str
+    tokens: tuple[int, int, int]
     is_mandatory: bool
-    score: float = 0.0
+    matches: Set[str] = _NOTHING
+    rank: int = 0
+    is_labelled: bool = False
 
-    @property
-    def tokens(self) -> tuple[int, int, int]:
-        """How long the item is at each length."""
-        return sizes_of(self.row.sizes).tokens
+    def why(self, focus: Focus) -> str:
+        """What it was chosen for, in words."""
+        if self.is_mandatory:
+            return "mandatory"
+        if self.matches:
+            found = sorted(self.matches, key=lambda word: (-focus.words.get(word, 0.0), word))
+            return "has to do with: " + ", ".join(found[:4])
+        if self.is_labelled:
+            return "is filed under what comes next"
+        return f"number {self.rank + 1} of its kind" if self.rank else "the first of its kind"
 
 
 Step = tuple[str, str]
@@ -196,38 +236,56 @@ def rank_items(
     phase: str,
     labelled: frozenset[str] = frozenset(),
     *,
+    handoffs: Mapping[tuple[str, int], str] | None = None,
+    own: frozenset[int] = frozenset(),
     are_older: bool = False,
 ) -> list[RankedItem]:
     """Every item with its worth, in the order in which they are shown.
 
-    `labelled` are the addresses of items that are filed under something of the focus. Of a page
-    of older items, none is mandatory.
+    `labelled` are the addresses of items that are filed under something of the focus; `handoffs`
+    are the summaries of the handoffs that may have brought them, by task and position, the latest
+    first; `own` is where the receiver's own records are. Of a page of older items, none is
+    mandatory.
     """
-    first_step = _first_step(items)
+    handoffs = handoffs or {}
+    latest = next(iter(handoffs), ("", 0))
+    first_step = None if are_older else _first_step(items)
+    rarity = rarity_of([row.title for row in items] + list(handoffs.values()))
+    about = {place: focus.score(focus.matches(text), rarity) for place, text in handoffs.items()}
+    pending = {(row.task, row.position) for row in items if row.letter in "qb" and row.is_open}
+    by_phase = _PHASES.get(phase, {})
     seen: dict[str, int] = {}
+    said: set[tuple[str, str]] = set()
     found: list[RankedItem] = []
     for row in items:
-        kind = shown_letter(row)
+        kind, place = shown_letter(row), (row.task, row.position)
         rank = seen[kind] = seen.get(kind, -1) + 1
-        is_mandatory = not are_older and (_is_mandatory(row) or row is first_step)
-        matches = focus.matches(row.title, is_open=row.letter in _OPEN)
-        is_labelled = row.address in labelled
-        score = max(focus.score(matches), 0.5 if is_labelled else 0.0)
-        worth = (
-            _BASE.get(kind, 1)
-            * _PHASES.get(phase, {}).get(kind, 1.0)
-            * _GRADES.get(row.grade, 1.0)
-            * (1 + 3 * score)
-            / (1 + rank * _FADING)
+        is_mandatory = not are_older and (_is_mandatory(kind, row) or row is first_step)
+        is_labelled, is_handoff = row.address in labelled, kind == "h"
+        matches = _NOTHING if is_handoff else focus.matches(row.title, is_open=kind in _OPEN)
+        score = max(
+            focus.score(matches, rarity),
+            _BY_HANDOFF * about.get(place, 0.0) * (not is_handoff),
+            0.7 * is_labelled,
         )
-        why = "mandatory" if is_mandatory else _why(matches, rank, is_labelled=is_labelled)
-        found.append(RankedItem(row, worth, why, is_mandatory, score))
+        worth = _BASE.get(kind, 1) * by_phase.get(kind, 1.0) * _GRADES.get(row.grade, 1.0)
+        worth *= (1 + _ABOUT * score) / (1 + min(rank, _FADED) * _FADING * (1 - score))
+        if row.task == latest[0] and row.position >= latest[1]:
+            worth *= _NEWS
+        elif place in pending:
+            worth *= _BESIDE_OPEN
+        if (kind, row.title) in said:
+            worth *= _AGAIN
+        if row.task == latest[0] and row.position in own:
+            worth *= _OWN
+        said.add((kind, row.title))
+        tokens = sizes_of(row.sizes).tokens
+        found.append(RankedItem(row, worth, tokens, is_mandatory, matches, rank, is_labelled))
     found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, r.row.ordinal))
     return found
 
 
-def _is_mandatory(row: ItemRow) -> bool:
-    kind = shown_letter(row)
+def _is_mandatory(kind: str, row: ItemRow) -> bool:
     return kind in "kbh" or (kind == "q" and row.grade == "blocking")
 
 
@@ -238,56 +296,116 @@ def _first_step(items: Iterable[ItemRow]) -> ItemRow | None:
     return min(steps, key=lambda row: (rank.get(row.grade, 1), row.ordinal), default=None)
 
 
-def _why(matches: Sequence[str], rank: int, *, is_labelled: bool) -> str:
-    if matches:
-        return "has to do with: " + ", ".join(matches[:4])
-    if is_labelled:
-        return "is filed under what comes next"
-    return "the first of its kind" if rank == 0 else f"number {rank + 1} of its kind"
+class Offer(NamedTuple):
+    """A step: how many tokens it takes about, what it is worth, and the kind that it is of.
 
-
-def order_steps(items: Sequence[RankedItem]) -> tuple[list[Step], list[Step], list[Step]]:
-    """The steps of some items as a growing budget takes them: what is mandatory, then what is
-    related and what gives most for a token, then what is large.
+    What is optional waits until everything mandatory is in.
     """
-    shown: dict[str, str] = {}
 
-    def step(item: RankedItem, length: str) -> Step:
-        shown[item.row.address] = length
-        return item.row.address, length
+    step: Step
+    tokens: int
+    worth: float
+    kind: str
+    is_mandatory: bool = False
 
+
+def order_steps(items: Sequence[RankedItem], texts: Sequence[Offer] = ()) -> list[Offer]:
+    """The first steps of some items, and texts of the task, by importance: what is mandatory, then
+    each item's own sentence, by worth for its tokens.
+    """
     mandatory = _in_turn([item for item in items if item.is_mandatory])
-    must = [
-        step(r, _own_sentence(r) if r.tokens[0] <= LINE_TOKENS else REFERENCE) for r in mandatory
-    ]
+    found = [_first_offer(r) for r in mandatory]
     # What is mandatory is spelled out before anything else, unless that takes too much room.
-    long = [r for r in mandatory if LINE_TOKENS < r.tokens[0] <= LARGE_TOKENS]
-    must += [step(r, _own_sentence(r)) for r in long]
-    related = [step(r, _own_sentence(r)) for r in _related(items)]
-    more: list[tuple[bool, float, int, int, Step]] = []
-    for index, r in enumerate(items):
-        address, is_large = r.row.address, False
-        for gain, extra, length in _upgrades(r, shown.get(address, "")):
-            # What follows a large step stays behind it: a form is never followed by a shorter one.
-            is_large = is_large or extra > LARGE_TOKENS
-            place = LENGTHS.index(length)
-            more.append((is_large, -gain / extra, index, place, (address, length)))
-    more.sort()
-    optional = [*related, *(found[-1] for found in more if not found[0])]
-    return must, optional, [found[-1] for found in more if found[0]]
+    found += [_sentence(r) for r in mandatory if LINE_TOKENS < r.tokens[0] <= LARGE_TOKENS]
+    others = [_sentence(r) for r in items if not r.is_mandatory and r.tokens[0] <= LARGE_TOKENS]
+    others += [text for text in texts if text.tokens <= LARGE_TOKENS]
+    # A stable sort: those that are worth the same stay in the order in which they are shown.
+    return found + sorted(others, key=_place)
 
 
-def _related(items: Sequence[RankedItem]) -> list[RankedItem]:
-    """The few that have most to do with what comes next, and not of one kind alone."""
-    fit = [r for r in items if not r.is_mandatory and r.score and r.tokens[0] <= LINE_TOKENS]
-    taken: dict[str, int] = {}
-    found: list[RankedItem] = []
-    fit.sort(key=lambda r: (-r.score, -r.worth, _ORDER.index(r.row.letter), r.row.address))
-    for r in fit:
-        count = taken[r.row.letter] = taken.get(r.row.letter, 0) + 1
-        if count <= _RELATED_OF_A_KIND:
-            found.append(r)
-    return found[:_RELATED]
+def order_details(items: Sequence[RankedItem], texts: Sequence[Offer] = ()) -> list[Offer]:
+    """The steps that follow: reasons, remedies and details, then what takes much room at once."""
+    found = [offer for r in items for offer in _details(r)]
+    return sorted([*found, *(text for text in texts if text.tokens > LARGE_TOKENS)], key=_place)
+
+
+def _place(offer: Offer) -> tuple[bool, float]:
+    """Where an offer is among others: by worth for its tokens, large ones last."""
+    return offer.tokens > LARGE_TOKENS, -offer.worth / offer.tokens
+
+
+def _first_offer(r: RankedItem) -> Offer:
+    if r.tokens[0] <= LINE_TOKENS:
+        return _sentence(r)._replace(is_mandatory=True)
+    step = (r.row.address, REFERENCE)
+    return Offer(step, REFERENCE_TOKENS, r.worth, r.row.letter, is_mandatory=True)
+
+
+def _sentence(r: RankedItem) -> Offer:
+    """An item's own sentence, by the name of the longest form that it is."""
+    length = LENGTHS[max(index for index in range(3) if r.tokens[index] == r.tokens[0])]
+    return Offer((r.row.address, length), max(r.tokens[0], 1), r.worth, shown_letter(r.row))
+
+
+def _details(r: RankedItem) -> list[Offer]:
+    """Longer forms of an item; one form where the longer would come before the shorter."""
+    line, short, full = r.tokens
+    if line > LARGE_TOKENS:  # then its sentence is among these
+        whole = Offer((r.row.address, "full"), full, r.worth * 0.3, shown_letter(r.row))
+        return [_sentence(r), whole] if full > line else [_sentence(r)]
+    found = [("short" if full > short else "full", short - line, 0.7), ("full", full - short, 0.3)]
+    offers = [
+        Offer((r.row.address, length), more, r.worth * share, shown_letter(r.row))
+        for length, more, share in found
+        if more > 0
+    ]
+    if len(offers) == 2 and _place(offers[0]) > _place(offers[1]):
+        return [offers[1]._replace(tokens=full - line, worth=r.worth)]
+    return offers
+
+
+_FILLED, _TENTHS = 50, 5
+"""A brief is filled up at every 50 tokens, and at every fifth part of a long one."""
+
+
+_PASSING = 0.5
+"""How much of the worth for its tokens a smaller step needs to pass one that doesn't fit."""
+
+
+def fill_up(offers: Sequence[Offer], used: int) -> Generator[Step, None, int]:
+    """Steps in an order of which each beginning fills a budget well: at certain sizes, what
+    doesn't fit any more lets smaller steps pass, and comes first again at the next size.
+
+    The order is the same for every budget and every counter. `used` is what is taken already; what
+    is taken in the end is the result.
+    """
+    left, limit = offers, used - used % _FILLED
+    kinds: set[str] = set()
+    while left:
+        limit += max(_FILLED, limit // _TENTHS // _FILLED * _FILLED)
+        least = list(accumulate((offer.tokens for offer in reversed(left)), min))[::-1]
+        waiting: list[Offer] = []
+        skipped: set[str] = set()
+        is_open, least_worth = True, 0.0
+        for index, offer in enumerate(left):
+            if used + least[index] > limit:
+                waiting += left[index:]
+                break
+            tokens = offer.tokens + (HEADING_TOKENS if offer.kind not in kinds else 0)
+            is_worth_it = offer.worth >= least_worth * offer.tokens
+            may_pass = offer.is_mandatory or (is_open and is_worth_it)
+            may_pass = may_pass and offer.step[0] not in skipped
+            if may_pass and used + tokens <= limit:
+                used += tokens
+                kinds.add(offer.kind)
+                yield offer.step
+                continue
+            waiting.append(offer)
+            skipped.add(offer.step[0])
+            is_open = is_open and not offer.is_mandatory
+            least_worth = max(least_worth, _PASSING * offer.worth / offer.tokens)
+        left = waiting
+    return used
 
 
 def _in_turn(mandatory: Sequence[RankedItem]) -> list[RankedItem]:
@@ -307,34 +425,3 @@ def _in_turn(mandatory: Sequence[RankedItem]) -> list[RankedItem]:
             by_kind[letter][turn] for letter in letters if turn < len(by_kind.get(letter, ()))
         ]
     return found
-
-
-def _own_sentence(r: RankedItem) -> str:
-    """The length of an item's own sentence, by the name of the longest form that it is."""
-    return LENGTHS[max(index for index in range(3) if r.tokens[index] == r.tokens[0])]
-
-
-def _upgrades(r: RankedItem, shown: str) -> list[tuple[float, int, str]]:
-    """(gain, tokens, length) of what can still be added, gains per token never rising on the way.
-
-    Where a longer form gives more per token than the one before it, the one before is skipped.
-    """
-    tokens = r.tokens
-    start = LENGTHS.index(shown) if shown in LENGTHS else -1
-    cost = tokens[start] if start >= 0 else 0
-    gain = 0.0
-    pieces: list[tuple[float, int, str]] = []
-    for index in range(start + 1, len(LENGTHS)):
-        gain += r.worth * _SHARES[index]
-        if index + 1 < len(LENGTHS) and tokens[index + 1] == tokens[index]:
-            continue
-        if tokens[index] <= cost:
-            gain = 0.0
-            continue
-        piece = (gain, tokens[index] - cost, LENGTHS[index])
-        while pieces and pieces[-1][0] / pieces[-1][1] < piece[0] / piece[1]:
-            last = pieces.pop()
-            piece = (last[0] + piece[0], last[1] + piece[1], piece[2])
-        pieces.append(piece)
-        cost, gain = tokens[index], 0.0
-    return pieces

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from passdown.core.rows import ItemRow, TaskRow
 
@@ -45,10 +46,11 @@ class BriefFacts(NamedTuple):
     `items` are those that come first into question, the newest first within a kind; `older` gives
     the others page by page, so that a large budget finds them too. `totals` has the number of all
     that hold, by kind letter, and `elsewhere` the same for what concerns all work. `labelled` are
-    the addresses of those that are filed under something the receiver is about to do. `seal`
-    changes with everything that may be shown. `content` reads an item's record, `read_ahead`
-    says of which items it will be asked next; `stale` names the files that an item cites and that
-    aren't what they were.
+    the addresses of those that are filed under something the receiver is about to do. `handoffs`
+    are the summaries of the latest handoffs, by task and position, the latest first;
+    `own` is where the receiver's own latest records are. `content` reads an item's record,
+    `read_ahead` says of which items it will be asked next; `stale` names the files that an item
+    cites and that aren't what they were.
     """
 
     row: TaskRow
@@ -60,7 +62,8 @@ class BriefFacts(NamedTuple):
     totals: dict[str, int]
     elsewhere: dict[str, int]
     state_file: str
-    seal: str
     content: Callable[[ItemRow], ItemContent]
     stale: Callable[[ItemRow, ItemContent], tuple[str, ...]]
+    handoffs: Mapping[tuple[str, int], str] = MappingProxyType({})
+    own: frozenset[int] = frozenset()
     read_ahead: Callable[[Sequence[ItemRow]], None] = lambda _: None

@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader
 
 
-FIRST = {"h": 1, "d": 16, "g": 10, "p": 10, "w": 10, "a": 16}
+FIRST = {"h": 1, "d": 16, "g": 12, "p": 16, "w": 12, "a": 16}
 """How many of each kind are candidates at first, whatever they are about."""
 
 WINDOW = {"d": 60, "g": 40, "p": 40, "w": 20}
 """How far back titles are compared with what comes next."""
+
+HANDOFFS = 40
+"""How many handoffs are looked at for what they were about."""
+RELATED_HANDOFFS, RELATED_ITEMS = 12, 8
+OWN_RECORDS = 100
 
 FIRST_ELSEWHERE = 8
 LATEST_GOTCHAS = 20
@@ -63,6 +68,7 @@ def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemR
         methodcaller("open_links_to", task),
         methodcaller("entries_of_kind", "gotcha", limit=LATEST_GOTCHAS),
         methodcaller("head", origins_of(task)),
+        methodcaller("items_before", task, "h", NEWEST, HANDOFFS),
         *(methodcaller("items_before", task, kind, NEWEST, FIRST[kind]) for kind in FIRST),
     )
     row = reader.task(task)
@@ -73,10 +79,16 @@ def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemR
 
 
 class FactQuery(NamedTuple):
-    """What to look for: labels, and a test for titles."""
+    """What to look for: for whom, labels, and a choice of the best among some titles."""
 
+    agent: str
     labels: Sequence[str]
-    concerns: Callable[[str], bool]
+    related: Callable[[Sequence[str], int], list[int]]
+
+
+def latest_handoffs(reader: Reader, task: str) -> list[ItemRow]:
+    """The latest handoffs of a task, the newest first."""
+    return reader.items_before(task, "h", NEWEST, HANDOFFS)
 
 
 def facts_of(
@@ -90,7 +102,10 @@ def facts_of(
 ) -> BriefFacts:
     """What a brief may show of a task."""
     own = _ItemPool(reader, row, FIRST, search)
-    own.add_latest()
+    handoffs = latest_handoffs(reader, row.task)
+    earlier = [handoff for handoff in handoffs[1:] if not own.has_all_of(handoff)]
+    related = search.related([item.title for item in earlier], RELATED_HANDOFFS)
+    own.add_records([*handoffs[:1], *(earlier[index] for index in related)])
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
     needs = _needs(reader, row.task)
@@ -110,7 +125,6 @@ def facts_of(
     for pool in others:
         elsewhere.update(pool.totals())
     items = [item for pool in (own, *others) for item in pool.items.values()]
-    sealed = [each.digest for each in (row, above, *needed) if each]
     return BriefFacts(
         row=row,
         needs=needs,
@@ -127,7 +141,10 @@ def facts_of(
         },
         elsewhere=elsewhere,
         state_file=state_file,
-        seal="".join([*sealed, *(item.address for item in gotchas)]),
+        own=frozenset(
+            reader.positions_by(stream_of(row.task), search.agent, row.version - OWN_RECORDS)
+        ),
+        handoffs={(item.task, item.position): item.title for item in handoffs},
         content=read.content,
         stale=CitedFiles(reader, project, read).of,
         read_ahead=read.ahead,
@@ -231,6 +248,7 @@ class _ItemPool:
         self._kinds = [k for k in first if row and row.header["counts"].get(k)]
         self._replaced: set[str] = set()
         self._next: dict[str, int] = {}
+        self._oldest: dict[str, int] = {}
         self._paths: set[str] = set()
         self._is_passed_on = is_passed_on
         self.items: dict[str, ItemRow] = {}
@@ -254,17 +272,30 @@ class _ItemPool:
         """Add items that are known already."""
         self.items.update((item.address, item) for item in items)
 
-    def add_latest(self) -> None:
-        """Add everything that the latest handoff has brought."""
-        last = next((item for item in self.items.values() if item.letter == "h"), None)
-        found = self._reader.items_at(last.task, last.position) if last else []
-        found = [item for item in found if item.ordinal < self._next.get(item.letter, 0)]
-        self.add([item for item in reversed(found) if self._holds(item, is_news=True)])
+    def has_all_of(self, handoff: ItemRow) -> bool:
+        """Whether everything that a handoff has brought was among the newest of its kind."""
+        return handoff.position > max(self._oldest.values(), default=0)
+
+    def add_records(self, handoffs: Sequence[ItemRow]) -> None:
+        """Add everything that some handoffs have brought and that still holds, the latest first."""
+        unread = [handoff for handoff in handoffs if not self.has_all_of(handoff)]
+        if not unread:
+            return
+        latest = handoffs[0].position
+        found = self._reader.items_at(unread[0].task, *(handoff.position for handoff in unread))
+        for item in reversed(found):
+            is_unread = item.letter != "h" and item.ordinal < self._next.get(item.letter, 0)
+            # Newer entries of an earlier handoff's files may not be read yet.
+            is_current = item.letter != "a" or item.position == latest
+            if is_unread and is_current and self._holds(item, is_news=True):
+                self.add([item])
 
     def _take(self, letter: str, before: int, limit: int) -> None:
         task = self._row.task if self._row else ""
         found = self._reader.items_before(task, letter, before, limit)
-        self._next[letter] = found[-1].ordinal if len(found) == limit else 1
+        is_more = len(found) == limit and found[-1].ordinal > 1
+        self._next[letter] = found[-1].ordinal if is_more else 1
+        self._oldest[letter] = found[-1].position if is_more and letter != "h" else 0
         self.add([item for item in found if self._holds(item, is_news=before == NEWEST)])
 
     def _compare(self, letter: str, search: FactQuery) -> None:
@@ -272,10 +303,9 @@ class _ItemPool:
         if letter not in WINDOW or self._next[letter] <= 1 or self._row is None:
             return
         task = self._row.task
-        for number, title in self._reader.titles_before(
-            task, letter, self._next[letter], WINDOW[letter]
-        ):
-            item = self._reader.item(task, letter, number) if search.concerns(title) else None
+        titles = self._reader.titles_before(task, letter, self._next[letter], WINDOW[letter])
+        for index in search.related([title for _, title in titles], RELATED_ITEMS):
+            item = self._reader.item(task, letter, titles[index][0])
             if item is not None and self._holds(item):
                 self.add([item])
 

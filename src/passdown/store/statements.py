@@ -128,6 +128,11 @@ class Reader(SearchReader):
         }
         return [Record(*row) for row in self.run("records_before", values)]
 
+    def positions_by(self, stream: str, author: str, after: int) -> list[int]:
+        """Where an author's records of a stream are, above a position."""
+        values = {"stream": stream, "author": author, "after": after}
+        return [row[0] for row in self.run("positions_by", values)]
+
     def record(self, stream: str, position: int) -> Record | None:
         """The record at a position, or None."""
         values = {"stream": stream, "after": position - 1, "until": position, "limit": 1}
@@ -182,9 +187,9 @@ class Reader(SearchReader):
         """The items of a task that records above a position brought, oldest first."""
         return items_of(self.run("items_since", {"task": task, "after": after}))
 
-    def items_at(self, task: str, position: int) -> list[ItemRow]:
-        """The items that one record brought."""
-        return items_of(self.run("items_at", {"task": task, "position": position}))
+    def items_at(self, task: str, *positions: int) -> list[ItemRow]:
+        """The items that some records brought, by kind and number."""
+        return items_of(self.run("items_at", {"task": task, "positions": json.dumps(positions)}))
 
     def items_of_kind(
         self, task: str, letter: str, *, after: int = 0, limit: int = UNLIMITED

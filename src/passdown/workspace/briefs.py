@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from passdown.context.brief import Brief, brief_version, request_problems, task_named_in
 from passdown.context.brief import brief as make_brief
 from passdown.context.ranking import focus_of
+from passdown.context.rendering import is_marker_of
 from passdown.context.summary import Freshness, summary_version
 from passdown.core.kinds import deliveries_of, origins_of, stream_of
 from passdown.core.names import agent_problems
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
-from passdown.history.facts import FactQuery, facts_of, task_with_open_items
+from passdown.history.facts import FactQuery, facts_of, latest_handoffs, task_with_open_items
 from passdown.ledger.channel import CHANNEL_FIELD
 from passdown.ledger.writer import StreamEntry
 from passdown.workspace.context import Context
@@ -93,12 +94,13 @@ def brief_for(
             found = _summary(context, reader, task, agent, budget=budget, counter=by)
         else:
             row, open_items = task_with_open_items(reader, task)
-            focus = focus_of(row, open_items, needs or context.needs_of(agent), tags)
+            summary = next((h.title for h in latest_handoffs(reader, task) if h.title), "")
+            focus = focus_of(row, open_items, needs or context.needs_of(agent), tags, summary)
             facts = facts_of(
                 reader,
                 row,
                 open_items,
-                FactQuery(focus.labels, focus.concerns),
+                FactQuery(agent, focus.labels, focus.related),
                 project=context.project,
                 state_file=context.state_location(task, row),
             )
@@ -323,7 +325,6 @@ def check_text(context: Context, task: str, text: str) -> Freshness:
         row = reader.task(task)
     if row is None:
         raise unknown_task(task)
-    digest = row.digest
-    if not of_summary:  # a brief has the beginning of the digest
-        digest = digest.removeprefix("sha256:")[: len(found[1])]
-    return Freshness(found == (row.version, digest), found[0], row.version)
+    version, proof = found
+    is_same = proof == row.digest or is_marker_of(proof, row.digest)
+    return Freshness(is_same and version == row.version, version, row.version)

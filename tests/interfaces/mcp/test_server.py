@@ -32,7 +32,7 @@ STORY: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"task": "T-1", "outcome": "completed", "to": "tester", "next_steps": ["test it"]},
         "Recorded: T-1 version 3, completed to tester",
     ),
-    ("brief", {"task": "T-1", "agent": "tester"}, "# T-1 for tester, version 3"),
+    ("brief", {"task": "T-1", "agent": "tester"}, "# T-1 for tester, version 3 ["),
     ("recall", {"query": "JWT"}, "T-1#d1 (decision, sdk-test,"),
     ("show", {"id": "T-1#d1"}, "T-1#d1: decision, accepted; sdk-test"),
     ("tasks", {}, "- T-1 (open, planning, tester, v3) Login"),

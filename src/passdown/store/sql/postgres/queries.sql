@@ -62,7 +62,9 @@ WHERE task = :task AND is_open ORDER BY position, letter, ordinal;
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
 FROM items
-WHERE task = :task AND position = :position ORDER BY letter, ordinal;
+WHERE task = :task
+    AND position IN (SELECT json_array_elements_text(:positions::json)::bigint)
+ORDER BY letter, ordinal;
 
 -- name: known_labels
 SELECT wanted.value

@@ -61,7 +61,8 @@ WHERE task = :task AND is_open = 1 ORDER BY position, letter, ordinal;
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
 FROM items INDEXED BY items_by_position
-WHERE task = :task AND position = :position ORDER BY letter, ordinal;
+WHERE task = :task AND position IN (SELECT value FROM json_each(:positions))
+ORDER BY letter, ordinal;
 
 -- name: known_labels
 SELECT wanted.value FROM json_each(:labels) wanted
