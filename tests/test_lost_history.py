@@ -615,3 +615,23 @@ def test_a_record_that_is_of_no_task_makes_no_ledger_of_an_empty_one(
         code, printed = said(capsys, *command)
         assert code == 1
         assert "ledger_behind" in printed
+
+
+@pytest.mark.promise("P-17")
+def test_a_lost_ledger_is_not_replaced_by_that_of_a_folder_above(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """State files tell that there was one; every command says what to do, and that works."""
+    with opened(project.parent) as above:
+        above.create_task("T-1", title="another", agent="a")
+    ledger(project).unlink()
+    monkeypatch.chdir(project)
+    code, printed = said(capsys, "task", "list")
+    assert code == 1
+    assert f"the ledger {ledger(project)} is missing" in printed
+    with pytest.raises(Damaged):
+        passdown.open(str(project)).tasks()
+    ledger(project).unlink()
+    assert said(capsys, "init")[0] == 1
+    assert said(capsys, "recover", "--by", "ana")[0] == 0
+    assert "no tasks" in said(capsys, "task", "list")[1]

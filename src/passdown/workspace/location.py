@@ -78,12 +78,24 @@ def locate(target: str, *, create: bool) -> Location:
             f"there is no Passdown workspace in {start} or above it",
             next_step="Make one with: passdown init",
         )
+    if found and not create and found.url == _SQLITE + os.path.join(found.folder, LEDGER):
+        _check_ledger(found)
     if found is None and not os.path.isdir(start):
         raise NotFound(
             f"there is no folder {start}",
             next_step="Check the path, or create the folder first.",
         )
     return found or new_location(start)
+
+
+def _check_ledger(place: Location) -> None:
+    path = os.path.join(place.folder, LEDGER)
+    if not os.path.exists(path):
+        raise NotFound(
+            f"the ledger {path} is missing; the state files of its tasks are there",
+            next_step="Put it or a backup in its place. If it is lost: passdown init, and then "
+            "passdown recover --by NAME.",
+        )
 
 
 def store_address(target: str) -> str:
@@ -202,8 +214,10 @@ def _upwards(start: str, top: str = "") -> Iterator[str]:
 
 
 def _has_ledger(folder: str) -> bool:
+    """Whether a folder has a ledger, or state files of one that was lost."""
     own = os.path.join(folder, FOLDER)
-    return any(os.path.isfile(os.path.join(own, name)) for name in (LEDGER, STORE))
+    is_there = any(os.path.isfile(os.path.join(own, name)) for name in (LEDGER, STORE))
+    return is_there or os.path.isdir(os.path.join(own, "state"))
 
 
 def _main_of(folder: str) -> str:
