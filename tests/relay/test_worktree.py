@@ -7,7 +7,7 @@ import stat
 import sys
 import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -298,7 +298,7 @@ def test_a_git_that_outlives_its_process_is_waited_for(project: Path) -> None:
 BODY = PullRequestSpec("passdown/express-1", "main", "--evil {body_file}", "Why\n")
 
 
-def asked(project: Path, command: str, **options: float) -> tuple[bool, str, str]:
+def asked(project: Path, command: str, **options: Any) -> tuple[bool, str, str]:
     done = open_pull_request(str(project), BODY, environment={VARIABLE: command}, **options)
     return done.is_open, done.said, done.problem
 
