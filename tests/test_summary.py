@@ -324,7 +324,7 @@ def test_the_command_keeps_its_limit_by_the_counter_that_is_named(
     monkeypatch.chdir(ws.root)
     for budget in (500, 100, 40):
         capsys.readouterr()
-        assert main(["summary", "T-1", "--tokens", str(budget), "--counter", counter]) == 0
+        assert main(["summary", "T-1", "--budget", str(budget), "--counter", counter]) == 0
         assert 0 < counter_of(counter).tokens(capsys.readouterr().out.rstrip("\n")) <= budget
 
 

@@ -315,7 +315,7 @@ EXAMPLES: dict[str, Example] = {
         call("@coder go on", task="T-9", active="planner", record=False),
     ),
     "context.summary": Example(
-        call("T-1", 200), call("T-9", 200), ("summary T-1 --tokens 200", "summary T-9")
+        call("T-1", 200), call("T-9", 200), ("summary T-1 --budget 200", "summary T-9")
     ),
     "context.check": Example(call("T-1", Of("summary")), call("T-9", Of("summary"))),
     "context.left_out": Example(call("T-1", agent="coder", budget=40), call("T-9", agent="coder")),

@@ -251,7 +251,7 @@ def test_a_value_may_look_like_an_option_with_words_after_it(filled: Path, cli: 
     [
         (("brief", "T-1", "--check", "x", "--format", "yaml"), "--check doesn't go with --format"),
         (("brief", "T-1", "--left-out", "--no-record"), "--left-out doesn't go with --no-record"),
-        (("summary", "T-1", "--check", "x", "--tokens", "9"), "--check doesn't go with --tokens"),
+        (("summary", "T-1", "--check", "x", "--budget", "9"), "--check doesn't go with --budget"),
         (("migrate", "x", "--prompt", "--dry-run"), "--prompt doesn't go with --dry-run"),
         (("init", "--check", "--print"), "--check doesn't go with --print"),
         (

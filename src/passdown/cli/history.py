@@ -141,14 +141,17 @@ def _print_inline_plan(plan: JsonObject) -> None:
     "T-1 --check prompt.txt",
     alone={"check": ()},
     finds_task=True,
-    help={"check": "FILE: whether this summary is still current"},
+    help={
+        "budget": "TOKENS: at most; default: 500",
+        "check": "FILE: whether this summary is still current",
+    },
 )
 def summary(
     session: Session,
     task: str,
     *,
     check: str | None = None,
-    tokens: int = 500,
+    budget: int = 500,
     counter: str | None = None,
 ) -> int:
     """Print a task in a few lines, or check whether a summary is still current."""
@@ -156,7 +159,7 @@ def summary(
         if check:
             text = _unwrapped(read_input(check).decode(errors="replace"))
             return print_freshness(session, workspace.context.check(task, text), task)
-        text = workspace.context.summary(task, tokens, counter=counter)
+        text = workspace.context.summary(task, budget, counter=counter)
     session.show({"task": task, "summary": text}, lambda found: verbatim(found["summary"]))
     return 0
 

@@ -280,7 +280,7 @@ _ATTRIBUTES = ("description", *CHOICES, "status", "path")
     choices={"type": NODE_TYPES, "status": KNOWLEDGE_STATUSES, **CHOICES},
     flags={"others": "--set"},
     help={
-        "node": "ID: names the node for good",
+        "node": "ID: the id of the node",
         "tags": "lowercase, hyphenated",
         "type": "what the node is",
         "summary": "one line, at most 100 characters",
@@ -289,7 +289,7 @@ _ATTRIBUTES = ("description", *CHOICES, "status", "path")
         "status": "default: current",
         "path": "PATH: the file that it is about",
         "others": "NAME=VALUE: any other attribute; NAME= removes it",
-        "replace": "of a known node, keep nothing that isn't given",
+        "replace": "replace a known node instead of adding to it",
         "edges": f"RELATION:TARGET: from the node; {', '.join(RELATIONS)}",
         "file": "a graph as JSON or DOT, or - for stdin",
         "task": "where it was found; default: all work",

@@ -246,7 +246,7 @@ def hook(session: Session, host: str, event: str) -> int:
     has_store=False,
     help={
         "folder": "DIR: a folder of its own; created if missing",
-        "host": "whose plugin",
+        "host": "the host that the plugin is for",
         "check": "compare; 1 if a file differs or is missing",
     },
 )

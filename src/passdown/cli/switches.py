@@ -372,7 +372,7 @@ def context_limit(text: str) -> Limit:
         "personas": "DIR: NAME.md files: plays a story with them, in a new folder",
         "task": "instead: the switches that were recorded of this task",
         "chain": "AGENTS: with commas; default: all, in order",
-        "switches": "goes round the chain; default: once",
+        "switches": "how many; default: once round the chain",
         "decisions": "N: that each agent leaves; default: 5",
         "files": "N: that each agent leaves; default: 10",
         "blockers": "N: that each agent leaves; default: 2",

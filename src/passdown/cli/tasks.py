@@ -79,6 +79,10 @@ operation(
     finish=_with_held,
     flags={"with_workspace": "--all"},
     choices={"status": TASK_STATUSES, "phase": PHASES},
+    help={
+        "agent": "only tasks that this agent holds",
+        "with_workspace": "also the workspace's own",
+    },
 )
 operation("task show", _print_task, "T-1", line="show one task")
 operation(
