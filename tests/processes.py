@@ -245,6 +245,9 @@ def load(argv: list[str]) -> None:
         load_package(f"passdown.{package}")
     if argv[0] == "-m":
         importlib.import_module(argv[1])
+    if os.path.exists("/proc/self/task"):
+        # What a thread holds at a fork is held for ever in the new process.
+        assert len(os.listdir("/proc/self/task")) == 1, f"something that {argv} loads has a thread"
     gc.freeze()
 
 

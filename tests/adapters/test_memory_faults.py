@@ -21,6 +21,7 @@ from passdown.knowledge.graph_files import EdgeFile
 from passdown.store.sqlite import SqliteStore
 from passdown.store.sqlite.errors import translated_errors
 from tests.adapters.stores import KINDS, decision, opened, trigrams
+from tests.processes import Process, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,8 +39,7 @@ def test_processes_that_write_at_once_lose_nothing(kind: str, tmp_path: Path) ->
     command = [sys.executable, "-m", "tests.adapters.writer", kind, str(tmp_path)]
     names = [f"w{number}" for number in range(WRITERS)]
     running = [
-        subprocess.Popen([*command, name, str(COUNT)], cwd=ROOT, stderr=subprocess.PIPE)
-        for name in names
+        Process([*command, name, str(COUNT)], cwd=ROOT, stderr=subprocess.PIPE) for name in names
     ]
     for process in running:
         _, told = process.communicate(timeout=240)
@@ -90,7 +90,7 @@ def test_an_open_chromadb_sees_what_other_processes_write(tmp_path: Path) -> Non
             await memory.store_embedding("own", "Buttons are green")
             for turn in ("one", "two"):
                 command = [sys.executable, "-c", MANY, str(tmp_path), turn]
-                subprocess.run(command, cwd=ROOT, check=True, timeout=240)
+                run_python(command, cwd=ROOT, check=True)
                 text = f"Buttons number 1099 {turn}"
                 # Its index is approximate: asked for few, it may miss the nearest of so many.
                 found = await memory.search_similar(text, k=1_000)
