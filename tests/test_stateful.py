@@ -551,7 +551,8 @@ class Work(RuleBasedStateMachine):
             if name not in LISTS:
                 assert handle[name] == value
         through = handle["archive"]["through_version"]
-        waiting = {gate.address for gate in self.ws.gates(task)}
+        # What failed is listed until it passes; what waits for a person is in the file until then.
+        waiting = {gate.address for gate in self.ws.gates(task) if gate.status != "failed"}
         for name in LISTS:
             recent = [
                 e
