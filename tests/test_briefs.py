@@ -731,3 +731,53 @@ def test_a_brief_reads_no_more_after_a_long_history(
     for _ in range(50):
         told(ws, record=True)
     assert len(statements(ws, monkeypatch)) == ran[300]
+
+
+# What is around the items
+
+
+def test_the_frame_takes_few_tokens(ws: Workspace) -> None:
+    """Head and last line together at most 35, a heading at most 4, each author named once."""
+    ws.hand_off(full_handoff())
+    ws.decide(task="T-1", agent="reviewer", summary="Keep it small", rationale="r")
+    count = counter_of(None).tokens
+    found = told(ws, 4_000)
+    assert found.left_out == {}
+    lines = found.text.splitlines(keepends=True)
+    headings = [line for line in lines if line.startswith("## ")]
+    assert len(headings) > 6
+    assert all(count(line) <= 4 for line in headings)
+    assert sum(map(count, (*lines[:2], lines[-1]))) <= 35
+    assert found.text.count("planner") == found.text.count("reviewer") == 1
+
+
+def test_first_sentences_come_before_details(ws: Workspace) -> None:
+    """Of twelve decisions, no reason is given while one isn't named."""
+    hand(ws, decisions=decisions(12))
+    for budget in range(60, 400, 20):
+        found = told(ws, budget)
+        if any(item.length != "line" for item in found.shown if "#d" in item.address):
+            assert "decision" not in found.left_out
+
+
+def test_the_latest_handoff_comes_first_and_own_words_last(ws: Workspace) -> None:
+    """Items of the same kind and length: those that just came, then others', then one's own."""
+    for agent, to in (("coder", "planner"), ("planner", "coder")):
+        given = decisions(8, f"The {agent} chose way {{n:03}} once")
+        hand(ws, from_agent=agent, to_agent=to, decisions=given)
+    hand(ws, decisions=decisions(8, "The planner chose way {n:03} now"))
+    found = told(ws, 210)
+    numbers = [int(item.address[5:]) for item in found.shown if "#d" in item.address]
+    assert set(numbers) >= set(range(17, 25))
+    assert any(number in range(9, 17) for number in numbers)
+    assert not any(number < 9 for number in numbers)
+
+
+def test_what_does_not_fit_lets_smaller_items_pass(ws: Workspace) -> None:
+    """A long decision that is worth as much for its tokens doesn't end the brief."""
+    long = {"summary": "Keep " + "every field of the old export " * 4, "rationale": "r"}
+    hand(ws, decisions=[long, *decisions(6, "Way {n}")])
+    small = told(ws, 100)
+    assert "T-1#d1" not in shown(small)
+    assert sum("#d" in address for address in shown(small)) >= 4
+    assert "T-1#d1" in shown(told(ws, 200))

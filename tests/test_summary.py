@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings, Workspace
+from passdown.context.brief import brief_version
 from passdown.context.pipeline import shortened
 from passdown.context.summary import (
     compact_context,
     compact_decisions,
     summary,
-    summary_version,
 )
 from passdown.core.tokens import chars4, counter_of
 from passdown.workspace.task_context import compact_context as task_compact_context
@@ -399,12 +399,12 @@ def test_summary_and_file_name_the_same_version(ws: Workspace, tmp_path: Path) -
     command = ws.hand_off(handoff)
     for text in (command.context_summary, ws.context.summary("T-1")):
         state = passdown.read_state_file((tmp_path / FILE).read_text("utf-8"))
-        assert summary_version(text) == (state["version"], state["digest"]) == (2, command.digest)
+        assert brief_version(text) == (state["version"], state["digest"]) == (2, command.digest)
         assert ws.context.check("T-1", text).is_current
     ws.decide(task="T-1", agent="coder", summary="JWT", rationale="stateless")
     assert ws.context.check("T-1", command.context_summary) == (False, 2, 3)
     state = passdown.read_state_file((tmp_path / FILE).read_text("utf-8"))
-    assert summary_version(ws.context.summary("T-1")) == (state["version"], state["digest"])
+    assert brief_version(ws.context.summary("T-1")) == (state["version"], state["digest"])
 
 
 @pytest.mark.promise("S1-13")

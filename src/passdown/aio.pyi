@@ -9,10 +9,9 @@ from datetime import date
 from typing import Any, Self
 
 from passdown import workspace as _sync
-from passdown.context.brief import Brief
+from passdown.context.brief import Brief, Freshness
 from passdown.context.related import ComputedContext
 from passdown.context.sessions import Compaction
-from passdown.context.summary import Freshness
 from passdown.core.checkout import Checkout
 from passdown.core.graph import Edge, Graph, Node
 from passdown.core.handoff import Decision, HandoffContext

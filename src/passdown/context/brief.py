@@ -155,6 +155,14 @@ _ORIGINS = (
 _SUMMARY_ORIGIN = r"^()Version: (\d+) \((sha256:[0-9a-f]{64})\)\r?$"
 
 
+class Freshness(NamedTuple):
+    """Whether a text still holds: the version it was made from, and the one that is stored."""
+
+    is_current: bool
+    made_from: int
+    now: int
+
+
 class BriefItem(NamedTuple):
     """An item that a brief shows: how long, by whom, and why it was chosen."""
 

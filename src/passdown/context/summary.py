@@ -6,7 +6,6 @@ and the state file for everything else.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from passdown.context.pipeline import (
@@ -20,7 +19,6 @@ from passdown.context.pipeline import (
 )
 from passdown.core.kinds import phase_before
 from passdown.core.text import visible
-from passdown.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,21 +28,12 @@ if TYPE_CHECKING:
 
 
 MAX_TOKENS = 500
-_VERSION = r"^Version: (\d+) \((sha256:[0-9a-f]{64})\)$"
 
 # How long a title and a shorter text may be, from the fullest summary to the tightest.
 _WIDTHS = ((120, 60), (60, 30), (24, 12))
 # What goes, line by line, when even the tightest doesn't fit; the state file stays longest.
 _DROP_ORDER = ("decisions", "artifacts", "gates", "phase", "heading", "blocking", "version", "task")
 _NAMED_GATES = 2
-
-
-class Freshness(NamedTuple):
-    """Whether a summary still holds: the version it was made from, and the one that is stored."""
-
-    is_current: bool
-    made_from: int
-    now: int
 
 
 def summary(
@@ -100,12 +89,6 @@ def phase_line(state: JsonObject) -> str:
     """The phase of a state, and which one the task came from."""
     came = phase_before(state["phase"], state.get("previous_phase"), first="start")
     return f"Phase: {state['phase']}" + (f" (from: {came})" if came else "")
-
-
-def summary_version(text: str) -> tuple[int, str] | None:
-    """The version and digest that a summary says it was made from; None when it says nothing."""
-    found = re.search(_VERSION, text, flags=re.MULTILINE)
-    return (int(found[1]), found[2]) if found else None
 
 
 def is_live(decision: JsonObject) -> bool:

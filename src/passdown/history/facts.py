@@ -13,7 +13,6 @@ from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from passdown.core.brief_facts import ANSWERED, BriefFacts, shown_letter
-from passdown.core.documents import item_document
 from passdown.core.items import sizes_of
 from passdown.core.kinds import LIVE, WORKSPACE_TASK, origins_of, parse_address, stream_of
 from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
@@ -21,7 +20,6 @@ from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
 from passdown.errors import unknown_task
 from passdown.history.items import CitedFiles, ItemTexts
-from passdown.history.state import item_documents, mark_superseded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -409,6 +407,9 @@ def turn_facts(reader: Reader, task: str, from_agent: str, to_agent: str) -> Jso
     Decisions and files are those of its latest turn, newest first; what is in the way and what
     comes next is the task's, whoever wrote it.
     """
+    from passdown.core.documents import item_document
+    from passdown.history.state import item_documents, mark_superseded
+
     row = reader.task(task)
     if row is None:
         raise unknown_task(task)

@@ -9,7 +9,6 @@ from passdown.core.brief_facts import ANSWERED, ItemContent, shown_letter
 from passdown.core.items import cited_paths, entry_of
 from passdown.core.kinds import stream_of
 from passdown.errors import unknown_task
-from passdown.history.state import item_documents
 from passdown.ledger.channel import REMOTE_FILES_FIELD
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ BYTES_PER_TOKEN = 4
 
 def artifact_report(reader: Reader, task: str, project: Project) -> list[JsonObject]:
     """Every artifact of a task with what the disk says now."""
+    from passdown.history.state import item_documents
+
     if reader.task(task) is None:
         raise unknown_task(task)
     return [
@@ -136,6 +137,8 @@ def artifact_status(document: JsonObject, project: Project) -> str:
 
 def path_history(reader: Reader, task: str, path: str) -> list[JsonObject]:
     """Every entry that a task has had for a path, oldest first."""
+    from passdown.history.state import item_documents
+
     if reader.task(task) is None:
         raise unknown_task(task)
     return [

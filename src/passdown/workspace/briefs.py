@@ -15,11 +15,16 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.context.brief import Brief, brief_version, request_problems, task_named_in
+from passdown.context.brief import (
+    Brief,
+    Freshness,
+    brief_version,
+    request_problems,
+    task_named_in,
+)
 from passdown.context.brief import brief as make_brief
 from passdown.context.ranking import focus_of
 from passdown.context.rendering import is_marker_of
-from passdown.context.summary import Freshness, summary_version
 from passdown.core.kinds import deliveries_of, origins_of, stream_of
 from passdown.core.names import agent_problems
 from passdown.core.tokens import CounterLike, counter_of
@@ -312,12 +317,11 @@ def check_text(context: Context, task: str, text: str) -> Freshness:
         task: The task.
         text: The brief or the summary.
     """
-    of_summary = summary_version(text)
-    found = of_summary or brief_version(text)
+    found = brief_version(text)
     if found is None:
         problem = Problem("text", "no_version", "names no version", "a line with its version")
         raise InvalidInput("the text can't be judged", [problem])
-    named = "" if of_summary else task_named_in(text)
+    named = task_named_in(text)
     if named and named != task:
         problem = Problem("text", "other_task", f"is of {named}", f"a brief of {task}")
         raise InvalidInput("the text can't be judged", [problem])
