@@ -291,14 +291,14 @@ class Ledger:
         # What only tells that a brief was delivered doesn't need this, and hooks do that all day.
         from passdown.core.index_entries import indexed_texts
 
-        entry, redacted = _redacted(entry)
+        entry, data, redacted = _redacted(entry)
         stream, items = stream_of(entry.task), prepare_items(entry.body)
         texts = indexed_texts(entry.body)
         first = partial(_tip, stream=stream, key=entry.key)
         more = queries_ahead(entry.task, entry.kind, entry.body)
         # In its turn from the start: what follows looks at other tasks too.
         with self.store.writing([stream], first, *more, in_turn=True) as writer:
-            planned = self._plan(writer, entry, guard, items)
+            planned = self._plan(writer, entry, data, guard, items)
             if planned.step is None:
                 return _replayed(writer, planned.record, entry, redacted)
             step = planned.step
@@ -313,9 +313,9 @@ class Ledger:
         """What `append` would give for a handoff, and refuse, without writing anything; the record
         has no digest.
         """
-        entry, redacted = _redacted(entry)
+        entry, data, redacted = _redacted(entry)
         with self.store.reading() as reader:
-            planned = self._plan(reader, entry, guard, prepare_items(entry.body))
+            planned = self._plan(reader, entry, data, guard, prepare_items(entry.body))
             if planned.step is None:
                 return _replayed(reader, planned.record, entry, redacted)
             step = planned.step
@@ -324,7 +324,12 @@ class Ledger:
         return Written(record, entry.body, step.added, answer, False, redacted)
 
     def _plan(
-        self, reader: Reader, entry: Entry, guard: Guard | None, items: PreparedItems
+        self,
+        reader: Reader,
+        entry: Entry,
+        data: bytes,
+        guard: Guard | None,
+        items: PreparedItems,
     ) -> _Planned:
         """The record of an entry, chained, and what it changes; or the one that it repeats."""
         stream = stream_of(entry.task)
@@ -340,7 +345,6 @@ class Ledger:
         before = task_before(reader, entry.task, entry.kind, entry.body) if head else NO_TASK
         if guard is not None:
             guard(reader, before, entry.body)
-        data = canonical_bytes(entry.body)
         record = self._chain(entry, data, stream, head)
         step = fold_record(before, record, entry.body, items=items)
         if head is not None and entry.expect_version not in (None, head.position):
@@ -425,12 +429,15 @@ class Ledger:
         return done
 
 
-def _redacted(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
-    """An entry without secrets, no larger than a record may be, and the kinds that it had."""
+def _redacted(entry: Entry) -> tuple[Entry, bytes, tuple[str, ...]]:
+    """An entry without secrets, its canonical bytes, and the kinds of secrets that it had; raises
+    InvalidInput for one that is larger than a record may be.
+    """
     body, redacted = redact_value(with_channel(entry.body, entry.author))
     assert_no_secret(entry.task, "task")
-    check_size(canonical_bytes(body))
-    return entry._replace(body=body, key=redact(entry.key)[0]), redacted
+    data = canonical_bytes(body)
+    check_size(data)
+    return entry._replace(body=body, key=redact(entry.key)[0]), data, redacted
 
 
 def _tip(reader: Reader, stream: str, key: str) -> Tip | None:
