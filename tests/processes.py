@@ -45,7 +45,8 @@ NAMED = {
     "serve": "web",
 }
 """A word of a command, and the package that is loaded for it: these take most of a second."""
-KNOWN = {str(ROOT), str(ROOT / "src")}
+INHERITED = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+KNOWN = {str(ROOT), str(ROOT / "src"), *INHERITED}
 LENGTH = struct.Struct("=I")
 NUMBER = struct.Struct("=i")
 STREAMS = 3
@@ -141,7 +142,7 @@ class Server:
                 cwd=ROOT,
                 env={
                     **os.environ,
-                    "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+                    "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT), *INHERITED)),
                     "PYTHONHASHSEED": "0",
                 },
                 stdin=subprocess.DEVNULL,
