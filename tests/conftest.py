@@ -44,8 +44,6 @@ __all__ = [
 # Tests start hundreds of processes: each would compile the package again without this.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), "passdown-pycache")))
-sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"]
 
 MEMORY = "/dev/shm"
 if "TMPDIR" not in os.environ and os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > 2**32:

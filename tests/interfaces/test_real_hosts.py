@@ -82,9 +82,6 @@ class Gemini:
                 NODE_OPTIONS=f"--require={self.home / 'guard.cjs'}",
                 REFUSED_HOSTS=str(self.home / "refused.txt"),
                 NO_COLOR="1",
-                # As where it is installed: what was compiled once is kept.
-                PYTHONDONTWRITEBYTECODE="",
-                PYTHONPYCACHEPREFIX=str(self.home / "compiled"),
             ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
