@@ -105,7 +105,7 @@ def test_the_receiver_reads_the_brief_and_the_session_stays_whole(ws: passdown.W
     assert told["role"] == "user"
     assert asked == {"role": "user", "content": "please"}
     assert tokens(told["content"]) <= 500
-    for words in ("JWT in a cookie", "Write the middleware", "Design agreed", "[", "planner]"):
+    for words in ("JWT in a cookie", "Write the middleware", "Design agreed", "by planner"):
         assert words in told["content"]
     kinds = [said.item.get("type") for said in session.transcript()]
     pair = ["function_call", "function_call_output"]
@@ -717,8 +717,7 @@ def test_the_page_shows_what_happens(project_root: Path, tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    bare = re.sub(r"(version \d+) \([0-9a-f]{12}\)", r"\1 (…)", done.stdout)
-    assert re.sub(r"\[\d{6} ", "[… ", bare) == printed[1]
+    assert re.sub(r"\[\d{6}\b", "[…", done.stdout) == printed[1]
     offered = hand(agent("coder", []), passdown.init(str(tmp_path / "other")))
     tool = [offered.tool_name, offered.tool_description, offered.input_json_schema]
     taken = re.search(r"the payload's schema: (\d+) tokens", page)
@@ -744,7 +743,7 @@ def test_the_receiver_is_given_far_less_and_can_reach_it_all(
     for found in (theirs, bare):
         numbers = [f"{found[name]:,}" for name in ("tokens", "characters", *wanted)]
         assert f"| {' | '.join(numbers)} |" in page
-    ours_there = re.search(r"Passdown on the Agents SDK \| (\d+) \| 1,213 \| 10 \| 5 \| 3 \|", page)
+    ours_there = re.search(r"Passdown on the Agents SDK \| (\d+) \| 994 \| 10 \| 5 \| 3 \|", page)
     assert ours_there is not None
     assert abs(int(ours_there[1]) - ours["tokens"]) < 10, "digests differ by a few tokens"
 

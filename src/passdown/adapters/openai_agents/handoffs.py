@@ -89,7 +89,7 @@ def agent_name_of(name: str, path: str) -> str:
     return short
 
 
-_BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \([0-9a-f]{12}\)\n")
+_BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \[[0-9]+\]\n")
 
 
 def brief_items(
