@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -151,6 +152,74 @@ def test_a_sender_s_summary_is_bounded_and_not_lost(ws: Workspace) -> None:
     compact = ws.context.compact("T-1")
     assert "Where it is" in compact
     assert len(compact) <= 2_000
+
+
+@pytest.mark.promise("S1-8")
+@pytest.mark.parametrize("counter", ["o200k_base", "cl100k_base", "chars4"])
+def test_a_sender_s_summary_is_bounded_in_the_state_and_whole_in_the_record(
+    tmp_path: Path, counter: str
+) -> None:
+    count = counter_of(counter).tokens
+    long = "SHORTSUM " + AMHARIC * 10
+    with passdown.open(str(tmp_path), settings=passdown.Settings(counter=counter)) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        command = ws.hand_off({**FIRST, "summary": long})
+        said = ws.state("T-1").context_summary
+        assert said.startswith("SHORTSUM የመግቢያ")
+        assert said.endswith("…")
+        assert 400 < count(said) <= 500
+        assert command.state_delta["set"]["context_summary"] == said
+        kept = json.loads((tmp_path / ".passdown" / "state" / "T-1.json").read_text("utf-8"))
+        assert kept["context_summary"] == said
+        assert long.strip() in json.dumps(ws.state("T-1").to_dict()["handoffs"], ensure_ascii=False)
+        assert not ws.verify().findings
+        (tmp_path / "copy").mkdir()
+        bundle = tmp_path / "T-1.bundle"
+        ws.maintenance.export(str(bundle))
+        with passdown.open(str(tmp_path / "copy")) as other:
+            other.maintenance.import_bundle(str(bundle))
+            assert other.state("T-1").context_summary == said
+
+
+@pytest.mark.promise("S1-23")
+def test_the_sender_s_words_are_in_the_command_and_in_the_summary(
+    project: Path, cli: Run, ws: Workspace
+) -> None:
+    """Under either name of the field; the next handoff without one keeps them, a repeat too."""
+    given = {"task": "T-1", "outcome": "completed"}
+    first = ws.hand_off({**given, "from_agent": "a", "context_summary": "SHORTSUM, said once"})
+    assert not [each for each in first.warnings if each.code == "unknown_field"]
+    assert "\nWhere it stands: SHORTSUM, said once\n" in first.context_summary
+    second = ws.hand_off({**given, "from_agent": "b"}, key="k")
+    assert "SHORTSUM" in second.context_summary
+    assert ws.context.summary("T-1") == second.context_summary
+    ws.hand_off({**given, "from_agent": "c", "summary": "Other words"})
+    assert ws.hand_off({**given, "from_agent": "b"}, key="k").context_summary == (
+        second.context_summary
+    )
+    assert "Other words" in cli("summary", "T-1", "--store", ws.root).out
+    assert not ws.verify().findings
+
+
+@pytest.mark.promise("S1-9")
+def test_the_handoff_command_takes_a_counter(project: Path, cli: Run, ws: Workspace) -> None:
+    words = AMHARIC * 10
+    by_name = ws.hand_off({**FIRST, "summary": words}, counter="cl100k_base")
+    assert not [each for each in by_name.warnings if each.code == "unknown_field"]
+    assert counter_of("cl100k_base").tokens(by_name.context_summary) <= 500
+    by_length = ws.hand_off({**FIRST, "from_agent": "qa", "summary": words}, counter=len)
+    assert len(by_length.context_summary) <= 500
+    said = ws.state("T-1").context_summary
+    assert said == words[: len(said) - 1] + "…"
+    with served(ws) as server, server.opened("qa2", "read", "write") as remote:
+        asked = {**FIRST, "from_agent": "qa2", "summary": words}
+        shown = remote.hand_off(asked, counter="chars4", dry_run=True).context_summary
+        assert len(shown) > len(by_name.context_summary)
+    told = cli(
+        *("handoff", "--task", "T-1", "--from", "qa3", "--outcome", "completed", "--summary"),
+        *(words, "--counter", "chars4", "--store", ws.root, "--json"),
+    )
+    assert len(json.loads(told.out)["context_summary"]) > len(by_name.context_summary)
 
 
 def test_a_budget_that_nothing_fits_is_said(ws: Workspace) -> None:

@@ -102,6 +102,7 @@ def handoff(
     key: str | None = None,
     rebase: bool = False,
     dry_run: bool = False,
+    counter: str | None = None,
     **given: Any,
 ) -> int:
     """Hand off a task, from a file or from flags."""
@@ -124,6 +125,7 @@ def handoff(
         fields |= {
             "rebase": rebase,
             "changed_files": _changed_files(workspace, changed, changed_git),
+            "counter": counter,
         }
         # A file is passed on as it is: a task file is recorded once.
         data: JsonObject | bytes = {} if text is None else text

@@ -6,6 +6,7 @@ and the state file for everything else.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from passdown.context.pipeline import (
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
 
 
 MAX_TOKENS = 500
+"""How long a summary may be: of a task, and what a sender says of the state of the work."""
 
-# How long a title and a shorter text may be, from the fullest summary to the tightest.
-_WIDTHS = ((120, 60), (60, 30), (24, 12))
+# How long a title, a shorter text and what the sender says may be, from the fullest summary to the
+# tightest.
+_WIDTHS = ((120, 60, 1_000), (120, 60, 400), (120, 60, 160), (60, 30, 80), (24, 12, 40))
 # What goes, line by line, when even the tightest doesn't fit; the state file stays longest.
-_DROP_ORDER = ("decisions", "artifacts", "gates", "phase", "heading", "blocking", "version", "task")
+_DROP_ORDER = (
+    *("decisions", "artifacts", "gates", "phase", "heading", "said", "blocking", "version", "task"),
+)
 _NAMED_GATES = 2
 
 
@@ -50,25 +55,38 @@ def summary(
     return budget_of(max_tokens, counter, "chars4").first(_summary_shapes(state, state_file))
 
 
+def bounded(text: str, max_tokens: int = MAX_TOKENS, counter: CounterLike = None) -> str:
+    """A text, or as many of its first words as fit with a mark behind them."""
+    budget = budget_of(max_tokens, counter)
+    if budget.fits(text):
+        return text
+    words = re.findall(r"\s*\S{1,80}", text)
+    kept, _ = budget.beginning(words, lambda some: "".join(some) + ELLIPSIS)
+    return "".join(kept) + ELLIPSIS
+
+
 def _summary_shapes(state: JsonObject, state_file: str) -> Iterator[str]:
     """The summary from its fullest shape to nothing."""
     lines: dict[str, str] = {}
-    for title, text in _WIDTHS:
-        lines = _lines(state, state_file, title, text)
+    for widths in _WIDTHS:
+        lines = _lines(state, state_file, *widths)
         yield "\n".join(lines.values())
     for name in _DROP_ORDER:
-        del lines[name]
+        lines.pop(name, None)
         yield "\n".join(lines.values())
     yield visible(state_file)
     yield ELLIPSIS
 
 
-def _lines(state: JsonObject, state_file: str, title: int, text: int) -> dict[str, str]:
+def _lines(state: JsonObject, state_file: str, title: int, text: int, own: int) -> dict[str, str]:
     passed, failed = len(state["gates_passed"]), len(state["gates_failed"])
+    words = state.get("context_summary")
+    said = {"said": f"Where it stands: {shortened(words, own)}"} if words else {}
     return {
         "heading": "## Agent Handoff State",
         "task": f"Task: {state['task_id']} - {shortened(state['title'], title)}",
         "phase": phase_line(state),
+        **said,
         "artifacts": f"Artifacts: {_artifacts(state, title)}",
         "decisions": f"Decisions: {_decisions(state, text)}",
         "blocking": f"Blocking: {blocking(state, text)}",

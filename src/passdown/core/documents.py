@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from passdown.core.items import entry_of
+from passdown.core.items import context_summary_of, entry_of
 from passdown.core.kinds import KINDS, task_of
 from passdown.core.types import JsonObject
 
@@ -177,7 +177,7 @@ def delta_document(
         added.setdefault(LISTS[row.letter], []).append(item_document(row, record, body))
     changed = dict(answer["set"])
     if "context_summary" in changed:
-        changed["context_summary"] = body.get("summary", "")
+        changed["context_summary"] = context_summary_of(body)
     return {
         "task_id": task_of(record.stream) or "",
         "from_version": record.position - 1,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from passdown.core.documents import answer_note, state_fields, status_fields, summary_facts
 from passdown.core.items import (
     Sizes,
+    context_summary_of,
     entry_of,
     fingerprint,
     grade_of,
@@ -405,7 +406,7 @@ def _move(step: Changes) -> None:
     header.update(
         outcome=body["outcome"],
         # What was said stays until something else is.
-        context_summary=body.get("summary") or header["context_summary"],
+        context_summary=context_summary_of(body) or header["context_summary"],
         source_agent=body["from_agent"],
         target_agent=body.get("to_agent", ""),
         handoff_at=step.record.at,

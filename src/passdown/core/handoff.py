@@ -336,6 +336,7 @@ class Handoff(_Frozen):
         weight=2,
         example="The state of the work in a few sentences.",
         hint="state of the work",
+        aliases=("context_summary",),
         flag=Flag("--summary", "TEXT", "the state of the work"),
     )
     files_created: tuple[FileCreated, ...] = declare(

@@ -28,6 +28,13 @@ def entry_of(body: dict[str, Any], field: str, index: int) -> dict[str, Any]:
     return {"text": entry} if isinstance(entry, str) else entry
 
 
+def context_summary_of(body: dict[str, Any]) -> str:
+    """What a handoff says of the state of the work. A record that has it in more words than a
+    summary may have holds the beginning of them, as many as it may, beside them.
+    """
+    return body.get("context_summary") or body.get("summary", "")
+
+
 def title_of(entry: dict[str, Any], field: str) -> str:
     """The entry's text on one short line."""
     text = " ".join(str(entry.get(field, "")).split())

@@ -127,6 +127,7 @@ _ANY_BODY: dict[str, Type] = {
     "cited": Map(SHA256),
     "memories": List(TEXT),
     "metrics": Part(HandoffMetrics),
+    "context_summary": ANY_TEXT,
 }
 """What a body of any kind may have."""
 

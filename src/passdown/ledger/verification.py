@@ -393,18 +393,19 @@ def _check_items(
     for letter, ordinal in sorted(rows.keys() ^ expected.keys()):
         found.append(_finding(f"{task}#{letter}{ordinal}", "derived_rows", "is missing or extra"))
     for key in sorted(rows.keys() & expected.keys()):
-        if _without_decisions(rows[key]) != expected[key]:
+        if _without_earlier(rows[key]) != expected[key]:
             where = f"{task}#{key[0]}{key[1]}"
             found.append(_finding(where, "derived_rows", "is not what its records give"))
     return found
 
 
-def _without_decisions(row: ItemRow) -> ItemRow:
-    """A row without what a handoff keeps of earlier decisions, which its own task can't show."""
+def _without_earlier(row: ItemRow) -> ItemRow:
+    """A row without what a handoff keeps of earlier ones, which its own record can't show."""
     if row.letter != "h":
         return row
-    kept = {name: value for name, value in json.loads(row.note).items() if name != "decisions"}
-    return row._replace(note=answer_note(kept))
+    kept = json.loads(row.note)
+    own = {name: kept[name] for name in kept if name not in ("decisions", "context_summary")}
+    return row._replace(note=answer_note(own))
 
 
 def _against(reader: Reader, saved: Mapping[str, tuple[int, str]]) -> list[Problem]:

@@ -24,7 +24,7 @@ from passdown.core.fold import (
     prepare_items,
     settled_keys,
 )
-from passdown.core.items import entry_of
+from passdown.core.items import context_summary_of, entry_of
 from passdown.core.kinds import LIVE, deliveries_of, stream_of, task_of
 from passdown.core.record import Record, canonical_bytes, chained
 from passdown.core.redaction import redact, redact_value
@@ -120,7 +120,7 @@ def apply_changes(
     if step.inbox is not None:
         agent, held = step.inbox
         writer.set_inbox(task, agent, header["handoff_version"], held=held)
-    return _keep_answer(writer, task, step.added[0]) if answer is None else answer
+    return _keep_answer(writer, task, step) if answer is None else answer
 
 
 def _answer_from(step: Changes) -> dict[str, Any] | None:
@@ -135,7 +135,7 @@ def _answer_from(step: Changes) -> dict[str, Any] | None:
     ]
     if len(own) < 2:
         return None
-    answer = {**json.loads(step.added[0].note), "decisions": _short(own[-2:])}
+    answer = _answered(step, _short(own[-2:]))
     step.added[0] = step.added[0]._replace(note=answer_note(answer))
     return answer
 
@@ -145,12 +145,21 @@ def _answer_ahead(reader: Reader, task: str, step: Changes) -> dict[str, Any]:
     closed = {f"{task}#{change.letter}{change.ordinal}" for change in step.changed}
     own = [row for row in step.added if row.letter == "d" and row.status in LIVE]
     older = recent_decisions(reader, task, without=closed)
-    return {**json.loads(step.added[0].note), "decisions": [*older, *_short(own)][-2:]}
+    return _answered(step, [*older, *_short(own)][-2:])
 
 
-def _keep_answer(writer: Writer, task: str, row: ItemRow) -> dict[str, Any]:
+def _answered(step: Changes, decisions: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the row of a handoff keeps for a repeat: of earlier handoffs, the newest decisions, and
+    what was said of the state of the work where this one says nothing.
+    """
+    said = "" if context_summary_of(step.body) else step.header["context_summary"]
+    earlier = {"context_summary": said} if said else {}
+    return {**json.loads(step.added[0].note), "decisions": decisions, **earlier}
+
+
+def _keep_answer(writer: Writer, task: str, step: Changes) -> dict[str, Any]:
     """Complete what the row of a handoff keeps for a repeat, now that its decisions are stored."""
-    answer = {**json.loads(row.note), "decisions": recent_decisions(writer, task)}
+    row, answer = step.added[0], _answered(step, recent_decisions(writer, task))
     note = answer_note(answer)
     writer.mark_items(task, [StatusChange(row.letter, row.ordinal, row.status, False, 0, note)])
     return answer
@@ -507,7 +516,7 @@ def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, 
     return Written(known, body, added, answer, True, redacted)
 
 
-MEASURED_FIELDS = ("cited", "memories", "metrics")
+MEASURED_FIELDS = ("cited", "memories", "metrics", "context_summary")
 """Fields of a body that say what was found when it was written, not what was said."""
 
 

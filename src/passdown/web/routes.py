@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _PAGE = 100
 _IN_HEADERS = ("key", "expect_version")
-_BESIDE_HANDOFF = ("handoff", "rebase", "changed_files", "dry_run")
+_BESIDE_HANDOFF = ("handoff", "rebase", "changed_files", "dry_run", "counter")
 """What isn't a field of the handoff itself, in the body of one."""
 
 _HANDLERS = "passdown.web.handlers:"

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.context.summary import summary
+from passdown.context.summary import bounded, summary
 from passdown.core.documents import delta_document
 from passdown.core.handoff import all_artifacts, handoff_body
 from passdown.core.intake import (
@@ -18,12 +18,14 @@ from passdown.core.intake import (
     same_agent,
 )
 from passdown.core.intake import check_handoff as check_fields
+from passdown.core.items import context_summary_of
 from passdown.core.kinds import FILE_LISTS
 from passdown.core.names import key_problems, normal_path, path_problems
 from passdown.core.record import canonical_bytes, digest_bytes
-from passdown.core.redaction import removal_message
+from passdown.core.redaction import redact, removal_message
 from passdown.core.results import Check, HandoffCommand
 from passdown.core.schema import MAX_ENTRIES
+from passdown.core.tokens import CounterLike, counter_of
 from passdown.errors import (
     MORE_PROBLEMS,
     InvalidInput,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from passdown.core.intake import GivenHandoff
+    from passdown.core.tokens import Counter
     from passdown.core.types import JsonObject
     from passdown.ledger import Written
     from passdown.store.statements import Reader
@@ -58,6 +61,7 @@ def hand_off(
     rebase: bool = False,
     changed_files: Sequence[str] | None = None,
     dry_run: bool = False,
+    counter: CounterLike = None,
     **fields: Any,
 ) -> HandoffCommand:
     """Record a handoff and give its receiver's command.
@@ -71,11 +75,13 @@ def hand_off(
         rebase: Append even if the task has changed since, where the handoff only adds.
         changed_files: Files that the handoff has to account for.
         dry_run: Only prepare it: give the command with what it would change, and record nothing.
+        counter: How tokens are counted: a name, or a function from text to a number.
         **fields: Fields of the handoff that it leaves out, or all of them.
     """
     started = context.timer()
+    by = counter_of(counter, context.settings.counter)
     given = read_handoff(handoff, fields)
-    turn = _accepted(context, given, changed_files, key=key, rebase=rebase)
+    turn = _accepted(context, given, changed_files, by, key=key, rebase=rebase)
     notices: list[Problem] = []
     guard = handoff_guard(turn.entry.task, _gate_check(context), turn.disk, notices)
     if dry_run:
@@ -93,7 +99,7 @@ def hand_off(
 
 class _Accepted(NamedTuple):
     """A handoff that passed its own checks: as plain data, as a record's body, and as an entry with
-    its files measured; `disk` is what they give reason to refuse it for.
+    its files measured; `disk` is what they give reason to refuse it for, `counter` counts tokens.
     """
 
     plain: JsonObject
@@ -101,12 +107,14 @@ class _Accepted(NamedTuple):
     entry: Entry
     disk: list[Problem]
     problems: tuple[Problem, ...]
+    counter: Counter
 
 
 def _accepted(
     context: Context,
     given: GivenHandoff,
     changed_files: Sequence[str] | None,
+    by: Counter,
     *,
     key: str | None = None,
     rebase: bool = False,
@@ -133,14 +141,23 @@ def _accepted(
         task=plain["task"],
         kind="handoff",
         author=plain["from_agent"],
-        body=context.with_hashes(body),
+        body=_with_context_summary(context.with_hashes(body), by),
         key=key,
         expect_version=plain.get("expect_version"),
         rebase=rebase,
         is_content_key=is_content_key,
     )
     disk += _changed_since(given.prepared or {}, artifacts)
-    return _Accepted(plain, body, entry, disk, checked.problems)
+    return _Accepted(plain, body, entry, disk, checked.problems, by)
+
+
+def _with_context_summary(body: JsonObject, by: Counter) -> JsonObject:
+    """A body whose summary isn't longer than one may be, or that says beside it what fits."""
+    words = body.get("summary", "")
+    if bounded(words, counter=by) == words:
+        return body
+    # Secrets go first: half of one isn't recognised.
+    return {**body, "context_summary": bounded(redact(words)[0], counter=by)}
 
 
 def _changed_since(
@@ -162,6 +179,7 @@ def _command(
     task = turn.entry.task
     place = context.state_location(task)
     head = {"task_id": task, "version": record.position, "digest": record.digest}
+    said = {"context_summary": context_summary_of(body)}
     own = (problem for problem in turn.problems if problem.level == "warning")
     is_prepared = not record.digest
     return HandoffCommand(
@@ -172,7 +190,7 @@ def _command(
         phase=answer["phase"],
         outcome=body["outcome"],
         state_delta=delta_document(record, body, written.added, answer),
-        context_summary=summary({**answer, **head}, place, counter=context.settings.counter),
+        context_summary=summary({**said, **answer, **head}, place, counter=turn.counter),
         state_file=place,
         held_by=tuple(answer["held_by"]),
         detail_score=detail_score(turn.plain),
@@ -227,6 +245,7 @@ def check_handoff(
     *,
     rebase: bool = False,
     changed_files: Sequence[str] | None = None,
+    counter: CounterLike = None,
     **fields: Any,
 ) -> Check:
     """Check everything that `hand_off` would check, without recording anything.
@@ -235,13 +254,15 @@ def check_handoff(
         handoff: A `Handoff`, a dict, JSON, YAML or a task file's text.
         rebase: As of `hand_off`.
         changed_files: Files that the handoff has to account for.
+        counter: As of `hand_off`.
         **fields: Fields of the handoff that it leaves out, or all of them.
     """
+    by = counter_of(counter, context.settings.counter)
     data: dict[str, Any] = {}
     try:
         given = read_handoff(handoff, fields)
         data = given.data
-        turn = _accepted(context, given, changed_files, rebase=rebase, with_warnings=True)
+        turn = _accepted(context, given, changed_files, by, rebase=rebase, with_warnings=True)
     except InvalidInput as error:
         return Check(limited_problems(error.problems), 0, data)
     except NotFound as error:

@@ -178,6 +178,7 @@ def _short_state(reader: Reader, row: TaskRow) -> JsonObject:
         **summary_facts(row.header, reader.open_items(row.task, ("b", "k", "q"))),
         "task_id": row.task,
         "title": row.details["title"],
+        "context_summary": row.header["context_summary"],
         "decisions": recent_decisions(reader, row.task),
         "version": row.version,
         "digest": row.digest,
