@@ -265,6 +265,47 @@ def test_a_switch_of_workflow_or_squad_writes_the_artifact_and_compacts_once(
     assert (Path(ws.root) / ".passdown" / "handoffs" / saved["file"]).is_file()
 
 
+@pytest.mark.promise("S2-19")
+def test_every_switch_between_prompts_writes_one_artifact_that_its_receiver_consumes(
+    project: Path, cli: Run, ws: Workspace
+) -> None:
+    """With and without anything recorded between; of an agent, a workflow, a squad, or several."""
+
+    def prompt(**changes: str) -> int:
+        found = ws.rules.inject("Go on", session="s1", task="T-1", used=10, **changes)
+        again = ws.rules.inject("Go on", session="s1", used=10)
+        assert (found.problems, again.compaction.due) == ((), False)
+        assert found.compaction.due == bool(found.switched)
+        return len(ws.context.saved_switches(task="T-1"))
+
+    assert prompt(agent="dev", workflow="plan", squad="red") == 0
+    assert prompt(workflow="build") == 1
+    assert prompt(squad="blue") == 2
+    assert prompt(squad="green") == 3
+    ws.decide(task="T-1", agent="dev", summary="Cookies", rationale="scripts can't read them")
+    assert prompt(agent="qa") == 4
+    assert prompt(agent="dev", workflow="ship") == 5
+    assert prompt(agent="qa", workflow="check", squad="red") == 6
+    saved = ws.context.saved_switches(task="T-1")
+    ends = [(each["from_agent"], each["to_agent"]) for each in saved]
+    assert ends == [("dev", "qa"), ("qa", "dev"), ("dev", "qa"), *[("dev", "dev")] * 3]
+    assert not any(each["consumed"] for each in saved)
+    assert "Cookies" in str(saved[0]["artifact"]["decisions"])
+    files = Path(ws.root) / ".passdown" / "handoffs"
+    assert {each["file"] for each in saved} == {path.name for path in files.iterdir()}
+    switched = ws.switch("T-1", to_agent="qa")
+    assert (switched.from_agent, switched.artifact_file) == ("dev", saved[0]["file"])
+    waiting = cli(*"artifact list --task T-1 --agent dev --json --store".split(), ws.root).out
+    assert len(json.loads(waiting)) == 4
+    assert not ws.context.saved_switches(task="T-1", agent="qa")
+    assert prompt(agent="dev") == 7
+    ws.switch("T-1", to_agent="dev")
+    assert prompt(agent="dev") == 7
+    assert all(each["consumed"] for each in ws.context.saved_switches(task="T-1"))
+    ws.switch("T-1", to_agent="qa", from_agent="dev")
+    assert prompt(agent="qa") == 8  # that of the switch
+
+
 @pytest.mark.promise("S2-29")
 def test_a_prompt_does_not_wait_for_a_locked_store(ws: Workspace) -> None:
     folder = Path(ws.root) / "agents"

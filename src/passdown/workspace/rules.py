@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from passdown.context.rules import (
@@ -146,21 +147,22 @@ def inject_rules(
         before = _session(files, session, now, problems)
         result = _injected(context, rules, before, request, now)
         files.write(session, result.session.to_dict(), problems)
-    problems += _leave_domain(context, result)
+    problems += _save_artifact(context, before.active_agent, result)
     return result._replace(problems=(*problems, *result.problems))
 
 
-def _leave_domain(context: Context, result: RulesInjected) -> list[Problem]:
-    """Save the artifact of a switch of workflow or squad; that of an agent is saved by `switch`."""
+def _save_artifact(context: Context, from_agent: str, result: RulesInjected) -> list[Problem]:
+    """Save the artifact of a switch between two prompts, of an agent, a workflow or a squad."""
     session = result.session
     agent, task = session.active_agent, session.active_task
-    is_domain = bool(result.switched) and "agent" not in result.switched
-    if not (is_domain and agent and task):
+    if not (result.switched and agent and task):
         return []
+    from passdown.workspace.prompts import LOCK_TIMEOUT_S
     from passdown.workspace.switches import save_domain_switch
 
     try:
-        save_domain_switch(context, task, agent)
+        with closing(context.impatient(LOCK_TIMEOUT_S)) as quick:
+            save_domain_switch(quick, task, from_agent or agent, agent)
     except PassdownError as error:
         message = f"the artifact of the switch was not saved: {error.message}"
         return [Problem("", "not_saved", message, "", error.next_step, "warning")]

@@ -285,11 +285,14 @@ class _Leaving(NamedTuple):
         return [entry if entry is self.made else self.still.holding(entry) for entry in kept]
 
     def consumed(self, to_agent: str, shown: Sequence[str]) -> list[JsonObject]:
-        """The artifacts that this switch delivers for the first time: of those that it shows."""
+        """The artifacts that this switch delivers for the first time: those that it shows, earlier
+        ones of the same agents, and the agent's own, whose work the brief has.
+        """
         waiting = [e for e in self.known if e["to_agent"] == to_agent and not e["consumed"]]
         is_new = self.made is not None and self.made not in waiting
         found = [*([self.made] if self.made and is_new else []), *waiting]
-        return [entry for entry in found if entry["file"] in shown]
+        senders = {entry["from_agent"] for entry in found if entry["file"] in shown}
+        return [entry for entry in found if entry["from_agent"] in {*senders, to_agent}]
 
 
 def _leaving(context: Context, task: str, to_agent: str, from_agent: str, by: Counter) -> _Leaving:
@@ -299,8 +302,7 @@ def _leaving(context: Context, task: str, to_agent: str, from_agent: str, by: Co
         row = reader.task(task)
         if row is None:
             raise unknown_task(task)
-        active = known[0]["to_agent"] if known and known[0]["consumed"] else ""
-        before = active if active != to_agent else ""
+        active, before = _active(known, row.version, to_agent)
         from_agent = from_agent or before or previous_agent(row, to_agent)
         facts = turn_facts(reader, task, from_agent, to_agent)
         still = ArtifactFreshness(reader, facts["blockers"])
@@ -312,6 +314,19 @@ def _leaving(context: Context, task: str, to_agent: str, from_agent: str, by: Co
     return _Leaving(facts, _artifact(context, facts, known, by), known, still)
 
 
+def _active(known: Sequence[JsonObject], version: int, to_agent: str) -> tuple[str, str]:
+    """Who is active by the latest artifact, and who an agent takes over from; empty if unknown."""
+    if not known:
+        return "", ""
+    latest = known[0]
+    from_agent, receiver = latest["from_agent"], latest["to_agent"]
+    # Whoever goes on in another workflow or squad has been active all the time.
+    if latest["consumed"] or from_agent == receiver:
+        return receiver, receiver if receiver != to_agent else ""
+    is_meant = (receiver, latest["version"]) == (to_agent, version)
+    return "", from_agent if is_meant else ""
+
+
 def _artifact(
     context: Context, facts: JsonObject, known: Sequence[JsonObject], by: Counter
 ) -> JsonObject:
@@ -321,6 +336,13 @@ def _artifact(
         same = (entry["from_agent"], entry["to_agent"], entry["version"]) == ends
         if same and not entry["consumed"]:
             return entry
+    return _new_artifact(context, facts, known, by)
+
+
+def _new_artifact(
+    context: Context, facts: JsonObject, known: Sequence[JsonObject], by: Counter
+) -> JsonObject:
+    """The artifact of a turn, under a name that isn't taken."""
     at = stamp(context.clock())
     name = artifact_name(facts["from_agent"], facts["to_agent"], at, [e["file"] for e in known])
     story = {"branch": current_branch(context.root), **facts["story"]}
@@ -461,12 +483,17 @@ def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str =
     return _saved(context, leaving.facts, leaving.made, leaving.known)
 
 
-def save_domain_switch(context: Context, task: str, agent: str) -> None:
-    """Save the artifact of an agent that goes on in another workflow or squad."""
+def save_domain_switch(context: Context, task: str, from_agent: str, to_agent: str) -> None:
+    """Save the artifact of an agent that goes on in another workflow or squad, or that another one
+    takes over from, unless that one has taken over already.
+    """
     with context.store.reading() as reader:
         known = artifacts_of(reader, task)
-        facts = turn_facts(reader, task, agent, agent)
-    made = _artifact(context, facts, known, counter_of(None, context.settings.counter))
+        facts = turn_facts(reader, task, from_agent, to_agent)
+    latest = known[0] if known and from_agent != to_agent else {}
+    if (latest.get("to_agent"), latest.get("version")) == (to_agent, facts["version"]):
+        return
+    made = _new_artifact(context, facts, known, counter_of(None, context.settings.counter))
     _saved(context, facts, made, known)
 
 
