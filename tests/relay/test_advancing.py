@@ -184,7 +184,7 @@ def test_a_budget_review_by_an_agent_leads_where_it_says(
     review = run.legs[4]
     assert (review.kind, review.agent) == ("budget_review", "boss")
     if verdict in ("continue", "pivot"):
-        assert run.legs[5].guidance == "try the other way"
+        assert run.legs[5].guidance == "budget review by boss: try the other way"
 
 
 @pytest.mark.promise("S4-41")
@@ -194,7 +194,10 @@ def test_a_budget_review_by_a_person_waits_for_the_answer() -> None:
     assert (run.status, run.asked[0].agent) == ("waiting", "coder")
     play.add("answered", {"verdict": "continue", "guidance": "split it"}, "eva")
     run = play.draw()
-    assert (run.legs[5].leg, run.legs[5].guidance) == ("code", "split it")
+    assert (run.legs[5].leg, run.legs[5].guidance) == (
+        "code",
+        "budget review by eva: split it",
+    )
     assert run.legs[4].worker == "eva"
 
 

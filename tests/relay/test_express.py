@@ -32,18 +32,24 @@ from passdown.relay.express_items import (
     express_item,
 )
 from passdown.relay.git import VARIABLE, PullRequest, PullRequestSpec, Worktree
+from passdown.relay.relay_file import check_relay
+from passdown.relay.runs import Runs
+from passdown.relay.worker import run_here
 from passdown.testing import fixed_clock
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 from tests.faults.tools import result_of, seeded
 from tests.folders import new_folder
 from tests.relay.express_worker import QUICK, start
+from tests.relay.relays import document, leg
 from tests.relay.repositories import ALONE, git, leftovers, make_repository, users_view
+from tests.relay.staging import reply
 from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from passdown import Workspace
+    from passdown.relay.runners import AgentRequest
 
 Document = dict[str, Any]
 NOW = "2026-01-02T03:04:05.000000Z"
@@ -304,6 +310,29 @@ def test_an_agent_that_is_busy_is_left_where_it_is(ws: Workspace) -> None:
     assert [problem.message for problem in caught.value.problems] == [
         "ann is in WAITING (architect)"
     ]
+
+
+@pytest.mark.promise("S4-20")
+def test_an_agent_that_works_in_a_run_is_busy(ws: Workspace) -> None:
+    """While it has its turn: another takes the item, or it waits; afterwards the agent is free."""
+    ws.create_task("T-1", title="Login", agent="kim")
+    refused: list[str] = []
+    taken: list[str] = []
+
+    def works(_: AgentRequest) -> str:
+        try:
+            carry_out(ws, hot_fix(id="h1", files={"a.txt": "x"}))
+        except GateRefused as error:
+            refused.extend(problem.message for problem in error.problems)
+        taken.append(done(ws, hot_fix(id="h2", files={"b": "x"}, agents=["coder", "two"])).agent)
+        return reply()
+
+    relay = check_relay(document(leg("code", "coder")))
+    run = Runs(ws).start(relay, "T-1", by="kim", lane="here")
+    runners: dict[str, Any] = {"coder": works}
+    assert run_here(ws, run.run, runners=runners, waits=False).status == "completed"
+    assert (refused, taken) == (["coder is in CODING, on T-1 in R-1"], ["two"])
+    assert done(ws, hot_fix(id="h1", files={"a.txt": "x"})).agent == "coder"
 
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"

@@ -403,8 +403,8 @@ def test_what_a_leg_asks_for_decides_where_it_goes(tmp_path: Path) -> None:
     assert (run.status, run.why) == ("failed", "leg judge ended completed: REJECTED: no")
     assert summaries == ["CHANGES: shorter", "APPROVED"]
     back = agents.asked[2].messages[-1]["content"]
-    assert "Guidance: CHANGES: shorter" in back
-    assert "Guidance: Use a cookie." in agents.asked[6].messages[-1]["content"]
+    assert "Guidance: review by architect: CHANGES: shorter" in back
+    assert "Guidance: answer of architect: Use a cookie." in agents.asked[6].messages[-1]["content"]
     assert "Review this plan." in agents.asked[1].messages[-1]["content"]
 
 

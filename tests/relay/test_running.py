@@ -364,7 +364,9 @@ def test_an_agent_reviews_another_that_has_used_up_its_loops(
     assert review.summary == "split it"
     assert "- code, visit 2: partial. turn 2" in stage.asked[3].messages[-1]["content"]
     if status == "completed":
-        assert any("Guidance: split it" in asked.prompt for asked in stage.asked[4:])
+        assert any(
+            "Guidance: budget review by boss: split it" in asked.prompt for asked in stage.asked[4:]
+        )
 
 
 def test_a_reviewer_without_a_verdict_is_asked_for_one_again(stage: Stage) -> None:
@@ -382,7 +384,7 @@ def test_a_person_reviews_and_the_guidance_reaches_the_agent(stage: Stage) -> No
     assert stage.runs.answer(run.run, "continue", by="eva", guidance="use the cache").open_legs
     run = stage.advance(run.run)
     assert run.status == "completed"
-    assert "Guidance: use the cache" in stage.prompts("code")[2]
+    assert "Guidance: budget review by eva: use the cache" in stage.prompts("code")[2]
 
 
 def test_what_an_escalation_says_is_told_to_the_person(stage: Stage) -> None:

@@ -236,7 +236,12 @@ def agents(
         return
     with session.open() as workspace:
         if name:
-            session.show(AgentStates(workspace).log(name), _print_moves)
+            states = AgentStates(workspace)
+            seats = [name, *(each.agent for each in states.instances(name))]
+            moves = [{"seat": seat, **entry} for seat in seats for entry in states.log(seat)]
+            session.show(sorted(moves, key=lambda entry: entry["at"]), _print_moves)
             return
         found = [each for each in workspace.relay.agents() if each["leased"] or not busy]
+    # An agent's part in a run that has ended is history: `passdown agents AGENT` shows it.
+    found = [each for each in found if each["leased"] or each["seat"] == each["agent"]]
     session.show(found, _print_agents)

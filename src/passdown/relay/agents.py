@@ -11,6 +11,7 @@ move an agent at once, the second is checked against what the first wrote.
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from contextlib import contextmanager, suppress
 from itertools import pairwise
@@ -99,15 +100,13 @@ class PathCheck(NamedTuple):
 
 class Lease(NamedTuple):
     """The assignment of an agent to a task. `number` is the position of its record, so a later
-    lease of the same agent has a higher one. `turn` is the one turn of a run that it is for, if
-    that overlaps another; 0 for all.
+    lease of the same agent has a higher one.
     """
 
     agent: str
     task: str
     number: int
     run: str = ""
-    turn: int = 0
 
 
 class AgentStatus(NamedTuple):
@@ -297,6 +296,9 @@ REQUEST_STATES = {
 """The state of an agent that waits for an answer in the middle of its turn, by the request."""
 
 
+_PLACE = re.compile(r"\.(R-[0-9]+(?:\.[0-9]+)?)$")
+
+
 class AgentStates:
     """The states and leases of all agents of a workspace; threads and processes may share it.
 
@@ -325,6 +327,13 @@ class AgentStates:
             status_of(head.stream.removeprefix(AGENT_STREAM), self._streams.last(head.stream))
             for head in self._streams.streams(AGENT_STREAM)
         ]
+
+    def instances(self, agent: str) -> list[AgentStatus]:
+        """The status of an agent in each run that it had a turn in."""
+        raise_problems(REFUSED, agent_problems(agent, "agent"))
+        prefix = AGENT_STREAM + agent[: MAX_AGENT // 2]
+        names = [head.stream.removeprefix(AGENT_STREAM) for head in self._streams.streams(prefix)]
+        return [self.status(name) for name in names if _is_instance(name, agent)]
 
     def log(self, agent: str, after: int = 0) -> list[JsonObject]:
         """What happened to an agent, oldest first: `moved`, `refused`, `leased`, `released`."""
@@ -589,6 +598,12 @@ def instance_name(agent: str, place: str) -> str:
     return f"{agent[: MAX_AGENT - len(place) - 10]}-{mark}.{place}"
 
 
+def _is_instance(name: str, agent: str) -> bool:
+    """Whether a name is that of an agent in a run."""
+    found = _PLACE.search(name)
+    return found is not None and instance_name(agent, found[1]) == name
+
+
 class RunAgents:
     """The states of agent instances in runs. Each has a lease on the run's task until the run ends.
 
@@ -636,25 +651,37 @@ class RunAgents:
 
     def is_free(self, run: Run) -> bool:
         """Whether an agent of an express run is WAITING, or has the run already."""
-        return any(_may_take(self.states.status(name), run) for name in run.relay.agents)
+        return any(self._busy(name, run) is None for name in run.relay.agents)
 
     def check_free(self, run: Run) -> None:
         """Raise GateRefused with what each agent of an express run does, if all are busy."""
-        if not self.is_free(run):
-            found = map(self.states.status, run.relay.agents)
-            problems = [
-                Problem("agents", "busy", f"{each.agent} is {_activity(each)}") for each in found
-            ]
+        found = {name: self._busy(name, run) for name in run.relay.agents}
+        problems = [
+            Problem("agents", "busy", f"{name} is {_activity(status)}")
+            for name, status in found.items()
+            if status is not None
+        ]
+        if len(problems) == len(found):
             message = f"{run.run} has to wait: its agents are busy"
             fix = "Wait until one is WAITING, or send it to another agent."
             raise GateRefused(message, problems, next_step=fix)
 
+    def _busy(self, name: str, run: Run) -> AgentStatus | None:
+        """What keeps an agent from an express run: its own status, or that in another run where it
+        works; None if it is WAITING everywhere, or has the run already.
+        """
+        own = self.states.status(name)
+        if own.lease is not None and own.lease.run == run.run:
+            return None
+        if own.lease is not None or (own.machine, own.state) != (CODER, START):
+            return own
+        seats = self.states.instances(name)
+        return next((seat for seat in seats if seat.lease and seat.state != START), None)
+
     def begin_express(self, run: Run) -> str:
         """Lease a WAITING agent for an express run and move it to SETUP; "" if all are busy."""
-        found = [self.states.status(name) for name in run.relay.agents]
-        free = [status for status in found if _may_take(status, run)]
-        for status in sorted(free, key=lambda status: status.lease is None):
-            name = status.agent
+        free = [name for name in run.relay.agents if self._busy(name, run) is None]
+        for name in sorted(free, key=lambda name: self.states.current_lease(name) is None):
             with suppress(GateRefused):  # another was faster
                 lease = self.states.lease(name, run.task or run.run, run.run)
                 try:
@@ -729,12 +756,6 @@ class RunAgents:
             change()
         except PassdownError as error:
             _log("passdown.relay").warning("an agent's state is unchanged: %s", error)
-
-
-def _may_take(status: AgentStatus, run: Run) -> bool:
-    if status.lease is not None:
-        return status.lease.run == run.run
-    return (status.machine, status.state) == (CODER, START)
 
 
 def _activity(status: AgentStatus) -> str:

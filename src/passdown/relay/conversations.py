@@ -293,8 +293,7 @@ def _lease_document(lease: Lease | None) -> dict[str, Any] | None:
     """What a reset records of a lease: it says whose chapter it begins."""
     if lease is None:
         return None
-    found = {"task": lease.task, "number": lease.number, "run": lease.run}
-    return {**found, "turn": lease.turn} if lease.turn else found
+    return {"task": lease.task, "number": lease.number, "run": lease.run}
 
 
 def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, TranscriptEntry]]:

@@ -150,11 +150,11 @@ def agent_statuses(workspace: Workspace) -> list[JsonObject]:
 
 
 def _agent_document(status: AgentStatus) -> JsonObject:
-    agent, mark, number = status.agent.rpartition(".R-")
-    is_seat = bool(mark) and number.isdigit()
+    agent, mark, place = status.agent.rpartition(".R-")
+    is_seat = bool(mark) and place.replace(".", "").isdigit()
     return {
         "agent": agent if is_seat else status.agent,
-        "run": status.lease.run if status.lease else f"R-{number}" if is_seat else "",
+        "run": status.lease.run if status.lease else f"R-{place}" if is_seat else "",
         "state": status.state,
         "task": status.task,
         "since": status.since,

@@ -291,12 +291,16 @@ class LegRun(NamedTuple):
 
 
 class ReviewRequest(NamedTuple):
-    """A question to a person: the budget review of an agent that has used up its loops."""
+    """A question to a person: the budget review of an agent that has used up its loops.
+
+    `guidance` is what the leg would have been told.
+    """
 
     leg: str
     agent: str
     why: str
     causes: tuple[int, ...]
+    guidance: str = ""
 
     def document(self) -> Document:
         """The request as plain JSON."""
@@ -383,16 +387,14 @@ def _legs(run: Run, record: Record, body: Document) -> Run:
         taken[rule] = taken.get(rule, 0) + 1
     for agent in body["granted"]:
         granted[agent] = granted.get(agent, 0) + 1
+    asked: list[Document] = [{**each, "causes": tuple(each["causes"])} for each in body["asked"]]
     return run._replace(
         legs=legs,
         followed=run.followed | frozenset(body["followed"]),
         arrived={leg: tuple(numbers) for leg, numbers in body["arrived"].items()},
         taken=taken,
         granted=granted,
-        asked=tuple(
-            ReviewRequest(ask["leg"], ask["agent"], ask["why"], tuple(ask["causes"]))
-            for ask in body["asked"]
-        ),
+        asked=tuple(ReviewRequest(**fields) for fields in asked),
         status=RUNNING,
         why="",
         ended_at="",
@@ -423,7 +425,7 @@ def _answered(run: Run, record: Record, body: Document) -> Run:
         agent=ask.agent,
         kind=REVIEW,
         visit=1,
-        guidance="",
+        guidance=ask.guidance,
         causes=ask.causes,
         started_at=record.at,
         ended_at=record.at,
@@ -571,6 +573,25 @@ def overlapped(run: Run, turn: LegRun) -> list[LegRun]:
     ]
 
 
+def has_to_wait(run: Run, turn: LegRun) -> bool:
+    """Whether an earlier turn in the same conversation is open: a conversation takes one at a time,
+    so that each sees what was said before it.
+    """
+    return any(
+        other.agent == turn.agent
+        and other.number < turn.number
+        and _conversation_peer(run, other) == _conversation_peer(run, turn)
+        for other in run.open_legs
+    )
+
+
+def _conversation_peer(run: Run, turn: LegRun) -> str:
+    """The peer of a turn's conversation; "" for one that its agent has with several."""
+    agent, peer = run.relay.agents[turn.agent], peer_of(run, turn)
+    has_own = agent.sharing == "off" or (agent.sharing == "pairs" and peer in agent.separate)
+    return peer if has_own else ""
+
+
 def _matching_rule(relay: Relay, leg: Leg, ended: tuple[str, ...]) -> tuple[str, Rule]:
     """The first rule that matches how a leg ended, and the name that counts its uses."""
     return next(
@@ -691,12 +712,9 @@ class _TransitionBuilder:
         self.followed.append(turn.number)
         why = _reason(turn, rule, gate, is_used_up=is_used_up)
         for target in rule.otherwise if is_used_up else rule.go:
-            # What a review or an answer says is for the agent that it sends the task to.
-            is_reply = bool(turn.verdict) or leg.kind == "question"
-            guidance = gate.reason or (turn.summary if is_reply else "")
-            self._go(leg, target, turn, guidance, why)
+            self._go(leg, target, turn, gate.reason, why)
 
-    def _go(self, leg: Leg, target: str, turn: LegRun, guidance: str, why: str) -> None:
+    def _go(self, leg: Leg, target: str, turn: LegRun, reason: str, why: str) -> None:
         if target == STOP:
             self.ending = ("failed", why)
         elif target == WAIT:
@@ -704,12 +722,25 @@ class _TransitionBuilder:
             self._taken.pop()
             self.waits = why
         elif target == AGAIN:
-            self.start(leg, guidance, (turn.number,))
+            self.start(leg, self._guidance(turn, leg, reason), (turn.number,))
         elif target == BACK:
             for name in {self._run.legs[number].leg: None for number in turn.causes}:
-                self.start(self._run.relay.legs[name], guidance, (turn.number,))
+                goes = self._run.relay.legs[name]
+                self.start(goes, self._guidance(turn, goes, reason), (turn.number,))
         elif target != END:
-            self._arrive(self._run.relay.legs[target], turn, guidance)
+            goes = self._run.relay.legs[target]
+            self._arrive(goes, turn, self._guidance(turn, goes, reason))
+
+    def _guidance(self, turn: LegRun, goes: Leg, reason: str) -> str:
+        """What a leg is told: why a person rejected the gate, or what the review or answer says
+        that led to it. An approval is for the one whose work it is, and for nobody else.
+        """
+        is_answer = self._run.relay.legs[turn.leg].kind == "question"
+        if reason or not (turn.verdict or is_answer):
+            return reason
+        is_other = turn.verdict == "approved" and goes.agent != peer_of(self._run, turn)
+        what = "answer of" if is_answer else "review by"
+        return "" if is_other else f"{what} {turn.agent}: {turn.summary}"
 
     def _record_kept(self, turn: LegRun) -> None:
         """The gate is open for a handoff that had to wait: its agent isn't asked again."""
@@ -741,7 +772,7 @@ class _TransitionBuilder:
         now = sum(each["agent"] == leg.agent for each in new)
         extra = self._granted.count(leg.agent) * run.relay.agents[leg.agent].limits.loops
         if run.loops_of(leg.agent) + now >= run.loops_allowed(leg.agent) + extra:
-            self._ask(leg, causes)
+            self._ask(leg, guidance, causes)
             return
         visit = run.visits(leg.leg) + 1 + sum(each["leg"] == leg.leg for each in new)
         self._add(leg.leg, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
@@ -751,18 +782,22 @@ class _TransitionBuilder:
         self.followed.append(turn.number)
         if turn.is_by_person:
             agent = self._run.relay.legs[turn.leg].agent
-            self._asked.append(ReviewRequest(turn.leg, agent, turn.summary or USED_UP, turn.causes))
+            why = turn.summary or USED_UP
+            asked = ReviewRequest(turn.leg, agent, why, turn.causes, turn.guidance)
+            self._asked.append(asked)
         elif turn.kind == REVIEW:
-            self._add(turn.leg, turn.agent, REVIEW, visit=1, guidance="", causes=turn.causes)
+            told = turn.guidance
+            self._add(turn.leg, turn.agent, REVIEW, visit=1, guidance=told, causes=turn.causes)
         else:
             self.start(self._run.relay.legs[turn.leg], turn.guidance, turn.causes)
 
-    def _ask(self, leg: Leg, causes: tuple[int, ...]) -> None:
+    def _ask(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
+        """Request a budget review; what the leg was to be told is kept for when it goes on."""
         reviewer = self._run.relay.agents[leg.agent].review_by
         if reviewer == PERSON:
-            self._asked.append(ReviewRequest(leg.leg, leg.agent, USED_UP, causes))
+            self._asked.append(ReviewRequest(leg.leg, leg.agent, USED_UP, causes, guidance))
         else:
-            self._add(leg.leg, reviewer, REVIEW, visit=1, guidance="", causes=causes)
+            self._add(leg.leg, reviewer, REVIEW, visit=1, guidance=guidance, causes=causes)
 
     def _follow_review(self, turn: LegRun) -> None:
         self.followed.append(turn.number)
@@ -772,11 +807,14 @@ class _TransitionBuilder:
             self.ending = ("abandoned", turn.summary or "the budget review says so")
         elif verdict == "escalate":
             why = turn.summary or turn.why
-            self._asked.append(ReviewRequest(leg.leg, leg.agent, why, turn.causes))
+            self._asked.append(ReviewRequest(leg.leg, leg.agent, why, turn.causes, turn.guidance))
         else:
             goes = self._run.relay.planning() if verdict == "pivot" else leg
             self._granted += dict.fromkeys((leg.agent, goes.agent))
-            self.start(goes, turn.summary, turn.causes)
+            by = turn.worker if turn.is_by_person else turn.agent
+            said = f"budget review by {by}: {turn.summary}" if turn.summary else ""
+            told = "\n\n".join(part for part in (turn.guidance, said) if part)
+            self.start(goes, told, turn.causes)
 
     def _add(
         self,

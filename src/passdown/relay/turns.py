@@ -43,7 +43,6 @@ from passdown.relay.run import (
     VERDICTS,
     WORK,
     next_agent,
-    overlapped,
     peer_of,
 )
 from passdown.relay.runners import AgentRequest
@@ -346,17 +345,17 @@ class SentRequest(NamedTuple):
 class _RunLeases:
     """The leases of an agent's conversations in a run; none where one of both has no tasks."""
 
-    def __init__(self, states: AgentStates, run: Run, agent: str, turn: int = 0) -> None:
-        self._states, self._run, self._agent, self._turn = states, run, agent, turn
+    def __init__(self, states: AgentStates, run: Run, agent: str) -> None:
+        self._states, self._run, self._agent = states, run, agent
 
     def current_lease(self, peer: str) -> Lease | None:
         """The lease of the agent in the run."""
         agents = self._run.relay.agents
         if any(agents[name].memory == "project" for name in (self._agent, peer) if name in agents):
             return None
-        lease = self._states.current_lease(instance_name(self._agent, self._run.run))
-        number = lease.number if lease else 0
-        return Lease(peer, self._run.task, number, self._run.run, self._turn)
+        seat = instance_name(self._agent, self._run.run)
+        lease = self._states.current_lease(seat)
+        return lease or Lease(seat, self._run.task, 0, self._run.run)
 
 
 class Turns:
@@ -493,7 +492,7 @@ class Turns:
             if agent in (owner, peer) and owner in run.relay.agents:
                 self._conversations(run, owner).entered_setup(peer)
 
-    def _conversations(self, run: Run, agent: str, turn: int = 0) -> Conversations:
+    def _conversations(self, run: Run, agent: str) -> Conversations:
         """The conversations of an agent in a run, as the relay declares them."""
         states, seat = self.run_agents.states, instance_name(agent, run.run)
         states.lease(seat, run.task, run.run)
@@ -502,7 +501,7 @@ class Turns:
         return Conversations(
             self._workspace,
             agent,
-            leases=_RunLeases(states, run, agent, turn),
+            leases=_RunLeases(states, run, agent),
             profile=given.profile or agent,
             role=given.role,
             rules="\n".join(f"- {rule}" for rule in given.rules),
@@ -521,9 +520,7 @@ class Turns:
         brief = brief_for(
             self._streams.context, run.task, turn.agent, run.relay.budget, needs=needs
         )
-        peer = peer_of(run, turn)
-        is_second = any(peer_of(run, other) == peer for other in overlapped(run, turn))
-        conversations = self._conversations(run, turn.agent, turn.number if is_second else 0)
+        conversations, peer = self._conversations(run, turn.agent), peer_of(run, turn)
         if leg.fresh:
             conversations.reset(peer, key=f"{_key(run, turn)}/fresh")
         values = {

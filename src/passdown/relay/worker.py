@@ -30,7 +30,7 @@ from passdown.relay.engine.engine import (
 )
 from passdown.relay.express import ExpressRecord, ExpressTurns, item_of
 from passdown.relay.git import open_pull_request
-from passdown.relay.run import ERROR
+from passdown.relay.run import ERROR, has_to_wait
 from passdown.relay.runs import ENGINE, EXPRESS, HERE, NORMAL, Runs
 from passdown.relay.turns import Turns
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
@@ -215,7 +215,7 @@ class RelayWorker:
         else:
             self._turns.run_agents.settle(run)
         for turn in run.open_legs if not run.ended_at or run.lane != EXPRESS else ():
-            if not self._is_running(run.run, turn):
+            if not (has_to_wait(run, turn) or self._is_running(run.run, turn)):
                 self._engine.send(lane_of(run), run.run, turn.number, is_more=True)
 
     def _is_running(self, run: str, turn: LegRun) -> bool:
