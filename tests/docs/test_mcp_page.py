@@ -56,6 +56,11 @@ def test_every_tool_resource_and_prompt_is_on_the_page() -> None:
         assert f"*{prompt.title}*" in PAGE
 
 
+def test_readme_says_how_many_tools_there_are() -> None:
+    words = {9: "nine", 10: "ten", 11: "eleven"}
+    assert f"{words[len(BY_NAME)]} tools" in (ROOT / "README.md").read_text("utf-8")
+
+
 def test_the_settings_of_each_host_are_on_the_page_and_hold() -> None:
     """What people write by hand is what `init --host` writes."""
     rows = dict(re.findall(r"^\| ([A-Z]?[\w ]+?) \| .*? \| (.+) \|$", PAGE, re.MULTILINE))

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
@@ -215,3 +216,24 @@ def test_titles_break_between_words_before_a_table_becomes_blocks(
     assert first.split() == ["name", "tokens", "in", "bytes", "out"]
     assert second.strip() == "context"
     assert row.split() == ["planner", "1,154", "467"]
+
+
+def test_what_is_empty_is_not_printed(cli: Run) -> None:
+    cli("task", "new", "T-1", "--title", "Login", "--agent", "planner")
+    cli("handoff", "--task", "T-1", "--from", "planner", "--outcome", "completed")
+    measured = next(each for each in cli("state", "T-1").out.splitlines() if "metrics" in each)
+    assert "duration_ms" in measured
+    assert "counts" not in measured
+
+
+def test_the_text_for_hosts_names_options_as_the_help_has_them(cli: Run) -> None:
+    """Each command that it shows: the options and the arguments, in their places."""
+    text = (
+        resources.files("passdown.hosts").joinpath("templates/instructions.md").read_text("utf-8")
+    )
+    shown = re.findall(r"`passdown ([a-z]+)((?: [a-z]+)?)( [^`]*)?`", text)
+    assert len(shown) >= 5
+    for verb, sub, rest in shown:
+        usage = cli(verb, *sub.split(), "--help").out
+        for option in re.findall(r"--[a-z-]+", rest):
+            assert f" {option}" in usage or f"[{option}" in usage, (verb, option)

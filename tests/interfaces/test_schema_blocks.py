@@ -119,3 +119,19 @@ def test_the_whole_block_filled_in_is_a_handoff(ws: Workspace, cli: Run, interfa
     for part in ("src/auth/jwt.ts", "AuthContext.getCurrentUser()", "exponential backoff"):
         assert part in told
     assert "Missing API credentials" in told
+
+
+@pytest.mark.promise("S3-20")
+@pytest.mark.parametrize("language", ["yaml", "markdown", "md", ""])
+def test_a_task_file_whose_section_is_inside_a_fence_is_read(
+    ws: Workspace, cli: Run, language: str
+) -> None:
+    """By every command that takes a file; also with a fence of its own around the YAML."""
+    said = "from_agent: coder\noutcome: completed\nsummary: {}\n"
+    plain = f"```{language}\n## Handoff\n\n{said.format('first')}\n---\n```\n"
+    nested = f"````{language}\n## Handoff\n\n```yaml\n{said.format('second')}```\n````\n"
+    note = Path(ws.root) / "T-1.md"
+    for verb, text, words in (("ingest", plain, "first"), ("handoff", nested, "second")):
+        note.write_text(f"# Task T-1: Login\n\n{text}", "utf-8")
+        cli("--store", ws.store_url, verb, str(note))
+        assert ws.state("T-1").context_summary == words

@@ -198,7 +198,8 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(shown(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, dict):
-        return ", ".join(f"{visible(str(k))} {shown(v)}" for k, v in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        texts = ((visible(str(k)), shown(v)) for k, v in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return ", ".join(f"{name} {text}" for name, text in texts if text)
     return "" if value is None else visible(str(value), keep_newlines=True).expandtabs(4)
 
 

@@ -96,6 +96,8 @@ _AGENTS = {
     "to": "to_agent",
     "next agent": "to_agent",
 }
+_AROUND_SECTION = ("yaml", "yml", "markdown", "md", "")
+"""The languages of a fence that may hold a whole section, its heading included."""
 _LISTS = {"acceptance criteria": "criteria", "context provided": "inputs"}
 
 MAX_TASK_FILE_BYTES = 1_048_576
@@ -154,7 +156,7 @@ def no_handoff() -> InvalidInput:
 def handoff_section(text: str) -> str | None:
     """The text below the last heading named Handoff, up to the next heading of its level.
 
-    Where there is none, a block of YAML that begins with that heading is the section.
+    Where there is none, a fenced block that begins with that heading is the section.
     """
     span = handoff_span(text)
     if span:
@@ -162,7 +164,7 @@ def handoff_section(text: str) -> str | None:
     for language, content in reversed(_fences(text)):
         first = next((line for line in content if line.strip()), "")
         heading = _HEADING.match(first) if len(first) <= MAX_MARKUP_LINE else None
-        if language in ("yaml", "yml") and heading and _is_handoff(heading):
+        if language in _AROUND_SECTION and heading and _is_handoff(heading):
             return "\n".join(content[content.index(first) + 1 :]) + "\n"
     return None
 

@@ -215,7 +215,7 @@ def switch_text(
     text = "\n".join([found.switched.text, *warned])
     if fits(host, text):
         return text, found.agent
-    command = f"passdown switch --task {task} --to {found.agent}"
+    command = f"passdown switch {task} --to {found.agent}"
     title = HOSTS[host].title
     profile = workspace.context.profile(found.agent)
     own = profile.text if profile else ""
