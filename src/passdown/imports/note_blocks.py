@@ -118,33 +118,37 @@ WORDS: tuple[Words, ...] = (
     _words(
         QUESTION,
         heading=r"(?:open|pending|deferred|outstanding) (?:questions?|points|decisions?)|"
-        r"questions|unresolved|unknowns?|unclear|decisions? (?:needed|required|pending|to make)|"
-        r"(?:needs?|awaiting) (?:your |user |human )?(?:input|decisions?|answers?|confirmation)",
+        r"questions|unresolved|unknowns?|uncertain(?:ty|ties)?|unclear|undecided|to (?:decide|clarify)|"
+        r"decisions? (?:needed|required|pending|to make)|"
+        r"(?:needs?|awaiting) (?:your |user |human |a )?(?:input|decisions?|answers?|confirmation)",
         column=r"(?:open |finalized |research )?questions?|unknowns?",
-        opening=r"(?:open )?questions?|unclear|unknown|q\d*",
-        sure=r"(?:it's |is |are |remains? )(?:still )?(?:unclear|undecided|an open question)|"
+        opening=r"(?:open )?questions?|(?:open|pending) (?:sub-?)?decisions?|unclear|unknown|"
+        r"undecided|to decide|q\d*",
+        sure=r"(?:it's |is |are |remains? )(?:still )?(?:unclear|an open question)|undecided|"
         r"(?:the |one |open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|"
         r"not sure (?:if|whether|why|how|that)|to be (?:decided|determined|clarified)|tbd",
         weak=r"questions?|unsure|wonder(?:ing)?",
-        key=r"questions?|unknowns?|unresolved",
+        key=r"(?:open|pending|deferred|unresolved)_decisions?|questions?|unknowns?|unresolved",
     ),
     _words(
         BLOCKER,
-        heading=r"blockers?|blocked(?: by| on)?|impediments?|waiting (?:on|for)",
+        heading=r"blockers?|blocked(?: by| on)?|blocking(?! \w+ (?:fix|fixed))|impediments?|"
+        r"(?:a)?waiting(?: on| for)?|stuck|needs? from (?:you|the user|others)",
         column=r"blockers?|impediments?|blocked by",
-        opening=r"(?:current |known |main )?blockers?|blocked(?: by| on)?|impediments?",
+        opening=r"(?:current |known |main )?blockers?|blocked(?: by| on)?|impediments?|"
+        r"waiting (?:on|for)",
         sure=r"(?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|"
         r"blocked (?:by|on|until)|waiting (?:for|on) \w+|can(?:not|'t) (?:continue|proceed|go on)",
         weak=_NEVER,
-        key=r"blockers?|blocked_by|blocking(?:_issues)?|impediments?",
+        key=r"blockers?|blocked(?:_by|_on)?|blocking(?:_issues)?|impediments?|waiting(?:_on|_for)?",
     ),
     _words(
         DECISION,
         heading=r"decisions?(?: made| taken)?|assumptions?|resolutions?|fallback|choices made|"
         r"why we chose|(?:key|design|technical|architectur\w+) choices|what (?:we|i|was) decided|"
-        r"agreed(?: on)?",
+        r"agreed(?: on)?|deviations?",
         column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
-        opening=r"decisions?(?! (?:id|documentation|finali[sz]ed|status|date|makers?|owner|matrix|"
+        opening=r"(?:(?:key|technical|design|architectur\w+|final) )?decisions?(?! (?:id|documentation|finali[sz]ed|status|date|makers?|owner|matrix|"
         r"log|urgency|points?|needed|required|criteria)\b)|decided|verdict|conclusion|"
         r"recommendation|fallback|assumptions?|assumed|chose|choice|resolution",
         sure=r"(?:was|were|have|has|is|are|we|i|they|been)? ?(?:decided|chose|chosen|opted|"
@@ -162,17 +166,20 @@ WORDS: tuple[Words, ...] = (
         r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)|"
         r"(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|change|break|repeat|use))|don'?ts?|never do|"
         r"known (?:constraints?|notes)|lessons|learnings|quirks?|foot-?guns?|land-?mines?|"
-        r"non-obvious|surprises?|heads[- ]?up|"
-        r"things to (?:know|watch|remember|avoid)|(?:important|critical) (?:notes?|details)",
+        r"non-obvious|surprises?|heads[- ]?up|won't tell you|(?:worth|good to) know(?:ing)?|"
+        r"keep in mind|(?:things )?to (?:know|watch|remember|avoid)|"
+        r"(?:important|critical) (?:notes?|details)",
         column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
         r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
         opening=r"risks?|important|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
         r"known (?:issue|gap|limitation|bug)s?|key gap|gap|limitation|exposed|note well|nb|"
-        r"pitfall|watch out|problem|bug",
+        r"pitfall|watch out|problem|bug|trap|quirk|key (?:discovery|finding|insight|learning)|"
+        r"lessons?(?: learned)?|heads[- ]?up|do not|don't",
         sure=r"watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|"
         r"known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must (?:not|never)|"
-        r"\A\W{0,4}(?:do not|never)|don't (?:use|"
-        r"forget|touch|change|run)|not yet (?:implemented|supported|integrated|tested|"
+        r"\A\W{0,4}(?:do not|don't|never)|don't (?:use|forget|touch|change|run|rush|commit|edit|"
+        r"rely|assume|delete|remove|merge|push|try|skip)|worth (?:knowing|noting|remembering)|"
+        r"silently (?:drop|fail|ignor|skip|swallow|los|truncat|overwrit)\w*|not yet (?:implemented|supported|integrated|tested|"
         r"created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|"
         r"(?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|"
         r"validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|"
@@ -182,7 +189,7 @@ WORDS: tuple[Words, ...] = (
         weak=r"risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|"
         r"workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|times out|"
         r"50[0-4]",
-        key=r"gotchas?|risks|warnings?|errors(?:_encountered)?|issues|(?:technical_)?debt|gaps?|"
+        key=r"gotchas?|risks|warnings?|watch_out(?:_for)?|lessons(?:_learned)?|do_not(?:_\w+)?|errors(?:_encountered)?|issues|(?:technical_)?debt|gaps?|"
         r"limitations?|caveats?|problems|concerns|pitfalls|workarounds(?:_applied)?",
     ),
     _words(
@@ -199,7 +206,7 @@ WORDS: tuple[Words, ...] = (
     _words(
         READING,
         heading=r"(?:mandatory|must|required|recommended|first|further|to) read(?:s|ing)?|"
-        r"files to (?:read|review)|read first",
+        r"files (?:you(?:'ll|'d)? (?:may |will )?(?:need )?)?to (?:read|review)|read first",
         column=_NEVER,
         opening=r"read(?: first)?|see first|must read",
         sure=_NEVER,
@@ -208,9 +215,12 @@ WORDS: tuple[Words, ...] = (
     ),
     _words(
         NEXT,
-        heading=r"next(?= ?$| ?[:(,&]| agent| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|"
+        heading=r"next(?= ?$| ?[:(,&]| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|"
         r"order|priorit(?:y|ies))\b)|next up|(?:resume|pick up|continue) (?:here|from|with)|"
-        r"remaining|"
+        r"remaining|(?:your|immediate) (?:immediate )?tasks?|what you need to do|must do|"
+        r"needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|not (?:yet )?(?:started|tested|verified)|"
+        r"(?:un(?:tested|finished)|incomplete|parked|deferred)(?= ?$| ?[:(]| (?:work|items?|tasks?))|"
+        r"what(?:'s| is) (?:left|next|open|remaining)|open (?:threads|ends|loops)|"
         r"(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|work|actions?|items?)|"
         r"execution order|still (?:needs?|to do|open|outstanding)|what to do|do (?:next|first)|"
         r"how to (?:continue|resume|proceed)|"
@@ -220,10 +230,11 @@ WORDS: tuple[Words, ...] = (
         r"implement)|left to do|follow-?ups?|action items|treatment sequence|"
         r"requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|"
         r"implementation (?:order|plan|sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$)",
-        column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)|to-?do|"
+        column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)"
+        r"(?: needed| required)?|to-?do|"
         r"next steps?|test focus|validation approach|follow-?up|task",
         opening=r"to-?dos?|next(?: steps?| up)?|actions?(?: items?)?|follow-?up|remaining|then|"
-        r"fixme|left to do|still to do",
+        r"fixme|left to do|still to do|what (?:you|we) need to do|your task",
         sure=r"\A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?"
         r"(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|"
         r"(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|"
@@ -233,6 +244,7 @@ WORDS: tuple[Words, ...] = (
         r"decide|finish|continue|start|begin|wire|handle|make|create|build|cover|measure)(?!\w*ing)\w*",
         weak=r"should|must|then|next|shall|needs? to|have to|later",
         key=r"next(?:_steps?|_actions?|_tasks?)?|future_work|todos?|remaining(?:_work|_tasks|_items)?|"
+        r"(?:still_)?open(?:_items|_tasks|_work|_threads)?|not_(?:done|started)|whats_left|backlog|"
         r"actions|action_items|follow_?ups|recommendations|pending(?:_\w+)?|outstanding(?:_\w+)?",
     ),
 )
@@ -281,6 +293,9 @@ _OTHER = re.compile(
 )
 
 
+# "If anything is unclear:" announces no question, "For the next agent" not only steps.
+_CONDITION = re.compile(r"(?:if|when|in case)\b", re.IGNORECASE)
+_RECEIVER = re.compile(r"\bnext (?:agent|session)\b", re.IGNORECASE)
 # A heading below "Next steps" that tells of something else.
 _TELLING = re.compile(
     r"\b(?:learned|remember|works|working|completed|achieved|insights?|principles|facts|"
@@ -319,12 +334,12 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
     """The kind announced by the headings above a block; the nearest that announces one decides.
 
     Text in parentheses doesn't count. Next steps and gotchas continue below further headings; other
-    kinds hold only directly below.
+    kinds hold only directly below, and so does a heading that names the next agent.
     """
     is_near = True
     for depth, title in enumerate(reversed(trail)):
         said = _ASIDE.sub("", title)
-        if is_reference(said) or _OTHER.fullmatch(said):
+        if is_reference(said) or _OTHER.fullmatch(said) or _CONDITION.match(said):
             return None
         if depth + 1 == len(trail) and depth:
             return None  # the title of the whole note announces nothing
@@ -334,7 +349,8 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
                 continue  # a long lead that only mentions the word
             if match and words.kind in (GOTCHA, BLOCKER, QUESTION) and _SOLVED.search(title):
                 return None  # what is over
-            if match and (is_near or words.kind in (NEXT, GOTCHA)):
+            is_wide = words.kind in (NEXT, GOTCHA) and not _RECEIVER.search(said)
+            if match and (is_near or is_wide):
                 return Cue(words.kind, 0.9 - 0.05 * min(depth, 3), match[0].lower())
         if _TELLING.search(said):
             return None
@@ -501,9 +517,12 @@ class LineIndex:
 
 def is_label(text: str) -> bool:
     """Whether a line is a heading for the lines below it."""
-    bare = text.strip().strip("*_ ")
+    bold = text.strip()
+    bare = bold.strip("*_ ")
     if len(bare) > MAX_LABEL:
         return False
+    if bare.endswith("?"):
+        return bold.startswith("**") and bold.endswith("**") and field_of(bare) == "why"
     return bare.endswith(":") or _CAPITALS.fullmatch(bare) is not None
 
 
@@ -685,12 +704,13 @@ class _BlockParser:
             self.headings = [above for above in self.headings if above[0] < _TAG_LEVEL]
             self.label = ""
         else:
-            self.headings = self.headings or [(1, "")]
             self._head(_TAG_LEVEL, tag[2].replace("_", " ").replace("-", " "), line)
 
     def _head(self, level: float, title: str, line: Line) -> None:
         self.close()
         self.headings = [above for above in self.headings if above[0] < level]
+        if level > 1 and not self.headings:
+            self.headings = [(1, "")]  # a note without a title
         self.label = ""
         self.columns = []
         self._add(Block("heading", clean(title), line.start, line.end, line.number))
