@@ -319,6 +319,11 @@ def is_reference(title: str) -> bool:
     return _REFERENCE.fullmatch(title.rstrip(": ")) is not None
 
 
+def is_solved(title: str) -> bool:
+    """Whether a heading says that what is below it is over."""
+    return _SOLVED.search(title) is not None
+
+
 def is_exact(cue: Cue) -> bool:
     """Whether a line opens with the word alone, such as `Risk:`."""
     return cue.words.endswith(":") and " " not in cue.words
@@ -347,7 +352,7 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
             match = words.heading.search(said)
             if match and words.kind == DECISION and _is_passing(said, match):
                 continue  # a long lead that only mentions the word
-            if match and words.kind in (GOTCHA, BLOCKER, QUESTION) and _SOLVED.search(title):
+            if match and words.kind in (GOTCHA, BLOCKER, QUESTION) and is_solved(title):
                 return None  # what is over
             is_wide = words.kind in (NEXT, GOTCHA) and not _RECEIVER.search(said)
             if match and (is_near or is_wide):

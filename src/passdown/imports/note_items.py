@@ -36,6 +36,7 @@ from passdown.imports.note_blocks import (
     field_of,
     is_exact,
     is_reference,
+    is_solved,
     lines_of,
     markdown_blocks,
     remarks,
@@ -123,10 +124,10 @@ _WHY = re.compile(
 _NEXT_SENTENCE = re.compile(r"(?<=[a-z0-9)`'\"][.!]) (?=[A-Z`\"(])")
 _DASH = re.compile(r" [-\u2013] ")
 _OVER = re.compile(
-    r"(?:\bover|,? instead of|,? rather than|\bnot using|[,;(\u2014\u2013-] ?not"
+    r"(?:\bover|,? instead of|,? rather than|\bnot using|\band not|\b[Ww]hy not|[,;(\u2014\u2013-] ?not"
     r"(?! (?:yet|only|just|needed|required|possible|because|in|for|by|to|as|an?|the)\b)) "
-    r"(?P<other>[^.;,()]{2,120}?)"
-    r"(?=[.;,()]| because\b| since\b| due to\b| so that\b| \u2014 |$)"
+    r"(?P<other>[^.;,()?]{2,120}?)"
+    r"(?=[.;,()?]| because\b| since\b| due to\b| so that\b| \u2014 |$)"
 )
 _CHOSEN = re.compile(r"\b(?:chose|chosen|picked|selected|prefer(?:red)?|use[ds]?)\b", re.IGNORECASE)
 # A decision that is stated before a colon begins with what to do; anything else names its topic.
@@ -223,8 +224,10 @@ def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     """What was decided, why, and over what."""
     others = _rejected(said)
     match = _WHY.search(said, 8)
+    lead = _LEAD.match(said)
+    if match and lead and lead.end(1) < match.start() and "." in said[lead.end(1) : match.start()]:
+        match = None  # a dash in what explains the lead
     if match is None and is_listed:
-        lead = _LEAD.match(said)
         if lead and (_DOING.match(lead[1]) or len(lead[1].split()) > 3):
             return _Parts(lead[1].strip(), lead[2].strip(), tuple(others))
         match = _DASH.search(said, 8) or _NEXT_SENTENCE.search(said, 8)
@@ -401,7 +404,7 @@ class _ItemExtractor:
         self._said: set[tuple[str, str]] = set()
         self._taken: dict[tuple[str, ...], list[str]] = {}
         self._left: list[tuple[tuple[str, ...], NoteSpan]] = []
-        self._last_section: tuple[str, ...] = ()
+        self._placed: list[tuple[NoteItem, tuple[str, ...]]] = []
         self._told: tuple[str, ...] = ()
         self._after: Sequence[Block] = ()
 
@@ -566,24 +569,37 @@ class _ItemExtractor:
         """
         (name, said), above = _label(block.text), block.trail[-1] if block.trail else ""
         label = field_of(name) if name else ""
-        if not label and above.endswith(":") and field_of(above.rstrip(": ")) in _ATTACHED:
-            label, said = field_of(above.rstrip(": ")), block.text
-        last = self.found[-1] if self.found else None
+        is_below = above.endswith((":", "?")) and field_of(above.rstrip(": ")) in _ATTACHED
+        if not label and is_below:
+            name, label, said = above.rstrip(": "), field_of(above.rstrip(": ")), block.text
+        last = self._last_item(label, block)
         if not label or (heading and heading.kind == NEXT):
             return False
         is_detail = heading is None or heading.kind == DECISION or _EFFECT.match(name)
         if label not in _ATTACHED and (block.form == "text" or not is_detail):
             return False
-        if last is None or _section(block.trail) != self._last_section:
+        if last is None:
             return label not in ("detail", "remedy") and heading is not None
         field, said = _ATTACHED.get(label, ""), storable(said)
         if field == "alternatives" and last.kind == DECISION:
             last.fields[field] = [*last.fields.get(field, ()), *_listed(said)]
         elif said and last.fields.get(field) == NOT_STATED:
             last.fields[field] = said
-        elif said and above.endswith(":") and field in last.fields:
+        elif said and field in last.fields and said not in last.fields[field]:
             last.fields[field] = storable(f"{last.fields[field]}; {said}")
+        others = _rejected(name) if label == "why" and last.kind == DECISION else []
+        if others:
+            known = last.fields.get("alternatives", [])
+            last.fields["alternatives"] = list(dict.fromkeys([*known, *map(storable, others)]))
         return True
+
+    def _last_item(self, label: str, block: Block) -> NoteItem | None:
+        """The item before a block in its section; for a reason, the last decision there."""
+        section = _section(block.trail)
+        near = [item for item, where in self._placed if where == section]
+        decided = [item for item in near if item.kind == DECISION]
+        reasoned = decided if label in ("why", "alternatives") and decided else near
+        return reasoned[-1] if reasoned else None
 
     def _part(self, block: Block, start: int, end: int) -> Block:
         said, line = clean(self.text[start:end]), self.places.line(start)
@@ -653,7 +669,10 @@ class _ItemExtractor:
             return
         if cue.kind != DECISION and _is_settled(cue.kind, block):
             return
-        self._keep(cue, _fields(cue.kind, _cell_parts(cue.kind, cells, named)), block)
+        parts = _cell_parts(cue.kind, cells, named)
+        self._keep(cue, _fields(cue.kind, parts), block)
+        if cue.kind == NEXT:
+            self._to_decide(parts.text, block)
 
     def _gate_row(self, block: Block) -> bool:
         """Take a row with a verdict, PASS or FAIL, as the result of a gate."""
@@ -683,6 +702,8 @@ class _ItemExtractor:
         if columns:
             order = [each.kind for each in WORDS]
             named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
+            if cue.kind == QUESTION and block.trail and is_solved(block.trail[-1]):
+                return "", None
             above = by_heading(block.trail)
             if cue.kind == PATTERN and above and above.kind == GOTCHA:
                 cue = above  # anti-patterns
@@ -741,6 +762,17 @@ class _ItemExtractor:
             if is_listed and _FORBIDDEN.match(cue.words):
                 parts = parts._replace(text=f"Do not: {parts.text}")
         self._keep(cue, _fields(cue.kind, parts), block)
+        if cue.kind == NEXT:
+            self._to_decide(parts.text, block)
+        for cell in block.cells[1:]:
+            own = by_column(cell.name)
+            if own and own.kind in (NEXT, QUESTION, BLOCKER) and own.kind != cue.kind:
+                self._add(own, self._part(block, cell.start, cell.end)._replace(text=cell.text))
+
+    def _to_decide(self, step: str, block: Block) -> None:
+        """A step that is a decision to take is an open question, too."""
+        if _TO_DECIDE.match(step):
+            self._keep(Cue(QUESTION, 0.7, "decide"), _fields(QUESTION, _Parts(step)), block)
 
     def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
         main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
@@ -751,9 +783,12 @@ class _ItemExtractor:
             self.ambiguous.append(span)
             return
         self._said.add((cue.kind, main))
-        self._last_section = _section(block.trail)
+        section = _section(block.trail)
         span = (block.start, block.end)
-        self.found.append(NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words))
+        item = NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words)
+        self.found.append(item)
+        self._placed = [each for each in self._placed[-20:] if each[1] == section]
+        self._placed.append((item, section))
 
     def _is_description(self, block: Block) -> bool:
         """Whether a block is in a section that describes, and no heading announces its kind."""
@@ -762,6 +797,7 @@ class _ItemExtractor:
         return is_described and by_heading(block.trail) is None
 
 
+_TO_DECIDE = re.compile(r"\W*decide (?:whether|if|what|which|between|on)\b", re.IGNORECASE)
 _FORBIDDEN = re.compile(r"(?:do|must) not|don'?t|never")
 _ACTIVE = (GOTCHA, NEXT)
 _EFFECT = re.compile(r"impact|consequence|implication|status|owner|file|path", re.IGNORECASE)
@@ -770,7 +806,7 @@ _ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "miti
 
 def _section(trail: tuple[str, ...]) -> tuple[str, ...]:
     """The headings of a trail, without a label at its end."""
-    return trail[:-1] if trail and trail[-1].endswith(":") else trail
+    return trail[:-1] if trail and trail[-1].endswith((":", "?")) else trail
 
 
 _FINDINGS = re.compile(r"\b(?:findings|defects|review comments|observations)\b", re.IGNORECASE)
@@ -811,6 +847,11 @@ _ANSWER = re.compile(
     r"verdict\b|ruling\b|response\b|yes\b|no\b|confirmed\b|\u2192|->)",
     re.IGNORECASE,
 )
+_ANSWER_COLUMN = re.compile(r"(?:final )?(?:resolution|answer|ruling|outcome)s?", re.IGNORECASE)
+_OPEN_ANSWER = re.compile(
+    r"(?:-|\u2014|\?|tbd|open|pending|none|n/?a|unknown|undecided|unresolved|deferred|to be)(?!\w)|$",
+    re.IGNORECASE,
+)
 _CHOICE_HEADING = re.compile(r"\b(?:choice|decision|chosen|approach)\b", re.IGNORECASE)
 
 
@@ -830,7 +871,13 @@ def _label_of(block: Block) -> str:
     return block.text.rstrip(": ") if block.form == "label" else _label(block.text)[0]
 
 
+_WHY_QUESTION = re.compile(r"(why\b[^?:.]{0,120}\?)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
+
+
 def _label(text: str) -> tuple[str, str]:
+    """What a text is labelled as, and the rest; the question why is a label too."""
+    if match := _WHY_QUESTION.fullmatch(text):
+        return match[1], match[2]
     name, colon, rest = text.partition(":")
     return (name.strip(), rest.strip()) if colon and len(name) < 40 else ("", text)
 
@@ -862,8 +909,10 @@ def _is_settled(kind: str, block: Block) -> bool:
     status = [c.text for c in block.cells if c.name.lower() in ("status", "state")]
     if any(_SETTLED.match(text.strip(" *")) for text in status):
         return True
-    answers = (c.text.strip(" *") for c in block.cells[1:])
-    return kind == QUESTION and any(_RESOLVED.match(answer) for answer in answers)
+    answers = [c for c in block.cells[1:] if not _OPEN_ANSWER.match(c.text.strip(" *`"))]
+    return kind == QUESTION and any(
+        _RESOLVED.match(c.text.strip(" *")) or _ANSWER_COLUMN.fullmatch(c.name) for c in answers
+    )
 
 
 # The header
