@@ -165,13 +165,13 @@ WORDS: tuple[Words, ...] = (
         r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
         r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)|"
         r"(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|change|break|repeat|use))|don'?ts?|never do|"
-        r"known (?:constraints?|notes)|lessons|learnings|quirks?|foot-?guns?|land-?mines?|"
+        r"known (?:constraints?|notes)|hard rules|invariants|non-negotiables?|lessons|learnings|quirks?|foot-?guns?|land-?mines?|"
         r"non-obvious|surprises?|heads[- ]?up|won't tell you|(?:worth|good to) know(?:ing)?|"
         r"keep in mind|(?:things )?to (?:know|watch|remember|avoid)|"
         r"(?:important|critical) (?:notes?|details)",
         column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
         r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
-        opening=r"risks?|important|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
+        opening=r"risks?|important|critical|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
         r"known (?:issue|gap|limitation|bug)s?|key gap|gap|limitation|exposed|note well|nb|"
         r"pitfall|watch out|problem|bug|trap|quirk|key (?:discovery|finding|insight|learning)|"
         r"lessons?(?: learned)?|heads[- ]?up|do not|don't",
@@ -217,7 +217,8 @@ WORDS: tuple[Words, ...] = (
         NEXT,
         heading=r"next(?= ?$| ?[:(,&]| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|"
         r"order|priorit(?:y|ies))\b)|next up|(?:resume|pick up|continue) (?:here|from|with)|"
-        r"remaining|(?:your|immediate) (?:immediate )?tasks?|what you need to do|must do|"
+        r"remaining|resum(?:e|ing)|start here|where to (?:start|pick up)|picking up|first thing|"
+        r"immediate(?= ?$| ?[:(])|upcoming|to finish|outstanding|(?:your|immediate) (?:immediate )?tasks?|what you need to do|must do|"
         r"needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|not (?:yet )?(?:started|tested|verified)|"
         r"(?:un(?:tested|finished)|incomplete|parked|deferred)(?= ?$| ?[:(]| (?:work|items?|tasks?))|"
         r"what(?:'s| is) (?:left|next|open|remaining)|open (?:threads|ends|loops)|"
@@ -263,7 +264,7 @@ FIELDS = {
     "grade": r"severity|.*priority|likelihood|level|criticality|urgency",
     "status": r"status|state|result|verdict|outcome|pass(?:ed)?",
     "aside": r"#|no\.?|id|.* id|owner|agent|effort|source|origin|path|file|date|phase|tier|timing|"
-    r"loc|complexity|category|.*\bconsumer|timestamp|assign(?:ed|ee)?(?: to)?",
+    r"loc|complexity|category|(?:estimated|expected) \w+|time(?: \w+)?|duration|.*\bconsumer|timestamp|assign(?:ed|ee)?(?: to)?",
     "detail": r"impact|implementation|validation|testing|trade-?offs?|consequences?|benefits?|"
     r"details?|context|examples?|scope|implications?",
 }
@@ -302,7 +303,8 @@ _TELLING = re.compile(
     r"preferences|philosophy|success|benefits?|value|pain points?|loves?|hates?|reminders?|"
     r"symptoms|quotes?|decisions|shipped|merged|test (?:scenarios?|cases?|data|accounts?)|"
     r"(?:success|acceptance|exit) (?:criteria|metrics)|expected (?:results?|outcomes?|behaviou?r)|"
-    r"troubleshooting|rollback|examples?|credentials|timeline|definition of done|scenarios)\b",
+    r"can skip|already (?:done|handled|fixed)|no action|not needed|out of scope|"
+    r"time (?:spent|tracking)|estimates|troubleshooting|rollback|examples?|credentials|timeline|definition of done|scenarios)\b",
     re.IGNORECASE,
 )
 
@@ -343,7 +345,7 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
     """
     is_near = True
     for depth, title in enumerate(reversed(trail)):
-        said = _ASIDE.sub("", title)
+        said = _ASIDE.sub("", title).replace("_", " ")
         if is_reference(said) or _OTHER.fullmatch(said) or _CONDITION.match(said):
             return None
         if depth + 1 == len(trail) and depth:
@@ -375,7 +377,18 @@ def by_key(keys: tuple[str, ...]) -> Cue | None:
         cue = _first_cue(0.95, ((words.kind, words.key.fullmatch(named)) for words in WORDS))
         if cue:
             return cue
+        if cue := _by_heading_key(named.replace("_", " ")):
+            return cue
     return None
+
+
+def _by_heading_key(said: str) -> Cue | None:
+    """The kind of a key that ends with the words of a heading."""
+    if field_of(said) or is_solved(said) or _TELLING.search(said) or is_reference(said):
+        return None
+    found = ((words.kind, words.heading.search(said)) for words in WORDS)
+    near = ((k, m) for k, m in found if m and m.end() == len(said))
+    return _first_cue(0.8, near)
 
 
 def snake_case(key: str) -> str:
@@ -398,6 +411,7 @@ def by_opening(text: str) -> Cue | None:
     return cue or (Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None)
 
 
+_NO = re.compile(r"\W*(?:no|nothing|none|neither)\b", re.IGNORECASE)
 _CHECK = re.compile(r"(?:does|do|did|is|are|was|were|has|have)\b", re.IGNORECASE)
 
 
@@ -406,7 +420,9 @@ def by_words(text: str) -> Cue | None:
     if text.endswith("?"):
         # What a reader should verify is asked for a yes or no; it is nothing that nobody knows.
         return None if _CHECK.match(without_signs(text)) else Cue(QUESTION, 0.7, "?")
-    return _first_cue(0.6, ((words.kind, words.sure.search(text)) for words in WORDS))
+    # "No field needs to be added" is nothing to do.
+    told = (words for words in WORDS if words.kind != NEXT or not _NO.match(text))
+    return _first_cue(0.6, ((words.kind, words.sure.search(text)) for words in told))
 
 
 def by_hints(text: str) -> Cue | None:

@@ -224,10 +224,11 @@ def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     """What was decided, why, and over what."""
     others = _rejected(said)
     match = _WHY.search(said, 8)
-    lead = _LEAD.match(said)
-    if match and lead and lead.end(1) < match.start() and "." in said[lead.end(1) : match.start()]:
-        match = None  # a dash in what explains the lead
+    is_dash = match is not None and match[0].strip() in ("--", "\u2014")
+    if is_dash and is_listed and _NEXT_SENTENCE.search(said[: match.start()], 8):
+        match = None  # a dash in what explains the decision
     if match is None and is_listed:
+        lead = _LEAD.match(said)
         if lead and (_DOING.match(lead[1]) or len(lead[1].split()) > 3):
             return _Parts(lead[1].strip(), lead[2].strip(), tuple(others))
         match = _DASH.search(said, 8) or _NEXT_SENTENCE.search(said, 8)
@@ -244,7 +245,9 @@ def _rejected(said: str) -> list[str]:
         match["other"].strip()
         for match in _OVER.finditer(said)
         if match[0][:4] != "over" or _CHOSEN.search(said[: match.start()])
-        if " not " not in match[0] or not re.fullmatch("[a-z]+", match["other"].strip())
+        if " not " not in match[0]
+        or said[:3].lower() == "why"
+        or not re.fullmatch("[a-z]+", match["other"].strip())
     ]
 
 
@@ -367,6 +370,8 @@ _MISSING = re.compile(
     re.IGNORECASE,
 )
 _RANKED = re.compile(r"p[0-3]\b.*", re.IGNORECASE)
+_SHOUTED = re.compile(r"\W*[A-Z]{5,}\b")
+_BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*")
 _REMARK = re.compile(r"\*[^*\n].*[^*\n]\*|\[[^\[\]]{1,400}\]|_[^_\n].*_")
 _TOTAL = re.compile(
     r"(?:grand total|total|composite|overall|sum)(?: score)?(?: ?\(.*)?", re.IGNORECASE
@@ -505,10 +510,11 @@ class _ItemExtractor:
         if not block.cells and self._is_attached(block, heading):
             return
         opening = by_opening(block.text)
-        if opening and (heading is None or is_exact(opening)):
+        is_shouted = _SHOUTED.match(block.text) is not None
+        if opening and (heading is None or is_exact(opening) or is_shouted):
             self._add(opening, block)
         elif heading is None:
-            self._sentences(block)
+            self._labelled(block)
         elif heading.kind == DECISION and block.text.endswith("?"):
             self._add(heading._replace(kind=QUESTION), block)
         elif not _is_over(heading.kind, block.text):
@@ -537,18 +543,28 @@ class _ItemExtractor:
         if heading is None or len(block.trail) < 2:
             self._sentences(block)
             return
+        # What follows a line in bold explains it.
+        is_led = len(raw) > 1 and _BOLD_LINE.fullmatch(raw[0].strip()) is not None
+        if is_led and heading.kind in (DECISION, GOTCHA, QUESTION):
+            lines = lines[:0]
         for start, end in lines if len(lines) > 1 else [(block.start, block.end)]:
             part = self._part(block, start, end)
             opening = by_opening(part.text)
             if opening and is_exact(opening):
                 self._add(opening, part)
-            elif len(lines) > 1 and part.text.endswith(":"):
+            elif len(lines) > 1 and (part.text.endswith(":") or _is_beside(part.text)):
                 continue
             else:
                 self._add(heading._replace(confidence=0.6), part, is_listed=True)
 
     def _labelled(self, block: Block) -> None:
-        """Labelled lines: the first that names a kind is the item, the others are its fields."""
+        """Labelled lines: with a reason they are a decision, else the first that names a kind is the
+        item; the others are its fields.
+        """
+        reasoned = _row_by_cells(block)
+        if reasoned and reasoned.kind == DECISION and block.form == "item":
+            self._add(reasoned, block)
+            return
         for cell in block.cells:
             cue = by_column(cell.name) if cell.name else by_opening(cell.text)
             if cue and cue.kind in MAIN:
@@ -557,7 +573,7 @@ class _ItemExtractor:
                 )
                 return
         heading = by_heading(block.trail[-1:])
-        if heading and heading.kind in MAIN and not block.cells[0].name:
+        if heading and heading.kind in MAIN and block.cells and not block.cells[0].name:
             parts = _cell_parts(heading.kind, block.cells, "")
             self._keep(heading, _fields(heading.kind, parts), block)
         else:
@@ -715,9 +731,13 @@ class _ItemExtractor:
         # Lists of files and tables of figures hold no items.
         if len(figures) > 1 or any(_FIGURES.fullmatch(c.name) for c in block.cells):
             return "", None
-        if any(_is_place(self.text, cell) for cell in block.cells):
+        above = by_heading(block.trail)
+        rest = [cell for cell in block.cells if not _is_place(self.text, cell)]
+        is_work = above is not None and above.kind == NEXT
+        is_told = is_work and any(len(cell.text.split()) > 2 for cell in rest)
+        if len(rest) < len(block.cells) and not is_told:
             return "", None
-        return "", by_heading(block.trail) or _row_by_cells(block)
+        return "", above or _row_by_cells(block)
 
     def _is_main(self, cell: Cell, cue: Cue | None) -> bool:
         if cue is None or cue.kind not in MAIN:
@@ -771,7 +791,7 @@ class _ItemExtractor:
 
     def _to_decide(self, step: str, block: Block) -> None:
         """A step that is a decision to take is an open question, too."""
-        if _TO_DECIDE.match(step):
+        if _TO_DECIDE.match(step) or BY_KIND[QUESTION].sure.search(step) or step.endswith("?"):
             self._keep(Cue(QUESTION, 0.7, "decide"), _fields(QUESTION, _Parts(step)), block)
 
     def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
@@ -892,6 +912,11 @@ def _row_by_cells(block: Block) -> Cue | None:
         if cell.name.lower() == "priority" and _RANKED.fullmatch(cell.text):
             return Cue(NEXT, 0.6, "priority")
     return None
+
+
+def _is_beside(text: str) -> bool:
+    """Whether a line states something about an item, such as its effort."""
+    return field_of(_label(text)[0]) in ("aside", "grade", "status", "detail")
 
 
 def _is_place(text: str, cell: Cell) -> bool:
@@ -1264,7 +1289,10 @@ def _may_be_path(word: str) -> bool:
 
 def _is_template(text: str, match: re.Match[str]) -> bool:
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-    return (before and before in "{}*$") or (after and after in "{}$") or "..." in match[0]
+    # After two asterisks a path is in bold, and an ending alone is a pattern.
+    is_bold = text[: match.start()].endswith("**") and match[0][0] not in "/."
+    is_open = before and before in "{}*$" and not is_bold
+    return is_open or (after and after in "{}$") or "..." in match[0]
 
 
 def _is_ticked(text: str, match: re.Match[str]) -> bool:
@@ -1501,7 +1529,8 @@ def _found(path: str, group: list[_Mention], index: LineIndex) -> NoteItem:
         return (_RANK[each.kind], is_whole, bool(each.note), -each.start)
 
     best = max(group, key=worth)
-    whole = best if path in best.path else max(group, key=lambda each: len(each.path))
+    # A name in a folder tree is shorter than the path that it stands for.
+    whole = max(group, key=lambda each: (min(each.end - each.start, len(path)), each is best))
     note = best.note or next((each.note for each in group if each.note), "")
     lines = next((each.lines for each in group if each.lines), "")
     fields = _file_fields(path, best, note, lines)
