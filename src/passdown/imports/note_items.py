@@ -1195,7 +1195,7 @@ _TREE_LINE = re.compile(
 _VERBS = re.compile(
     r"\b(?:(?P<created>creat(?:ed|es?|ing)|new|wrote|written|introduc(?:ed|es)|generated|"
     r"implemented|built|add(?:ed|s|ing)?(?! (?:[\w'-]+ ){1,6}(?:to|in|into|at)\b))|"
-    r"(?P<modify>modif(?:ied|ies|y)|chang(?:ed|es)|updat(?:ed|es?)|edit(?:ed|s)?|extended|"
+    r"(?P<modify>modif(?:ied|ies|y|ications?)|appended|restructured|exposed|adjusted|chang(?:ed|es)|updat(?:ed|es?)|edit(?:ed|s)?|extended|"
     r"refactor(?:ed|s)?|fix(?:ed|es)?|renamed|rewrote|touched|moved|add(?:ed|s)?|improved|"
     r"replaced|hardened|wired|migrated|patched|corrected|reworked|simplified|cleaned)|"
     r"(?P<delete>delet(?:ed|es?)|remov(?:ed|es?)|dropped))\b",
@@ -1214,7 +1214,7 @@ _FILE_HEADING = re.compile(r"\b(?:files?|documentation|documents?|deliverables|a
 _PAST = re.compile(r"(?:ed|new|wrote|written|built)\Z", re.IGNORECASE)
 _WORK_HEADING = re.compile(
     r"\b(?:changes?|changed|(?:completed|finished) (?:work|tasks?|this)|work (?:completed|done)|"
-    r"what (?:was|changed|i did|we did|got)|uncommitted|accomplished|done this)\b",
+    r"what (?:was|changed|i did|we did|got)|uncommitted|not (?:yet )?committed|accomplished|done this)\b",
     re.IGNORECASE,
 )
 MAX_MARKS = 6
@@ -1329,8 +1329,8 @@ def _is_path(path: str, *, is_marked: bool) -> bool:
         return is_hidden and (is_marked or bool(folders))
     ending = match[1].lower()
     if folders:
-        # Files that are listed with slashes are no folders.
-        is_listed = all(_ENDING.search(part) for part in folders if part) and folders != [""]
+        # Files that are listed with slashes are no folders; `.github` is one.
+        is_listed = all(_ENDING.search(part, 1) for part in folders if part) and folders != [""]
         return (ending in _ENDINGS or is_marked or match[1].islower()) and not is_listed
     is_known = ending in _ENDINGS and _PRODUCTS.fullmatch(name) is None
     return is_known or (is_marked and ending in _DOUBTFUL)
@@ -1440,9 +1440,14 @@ def _change(text: str, block: Block, found: _Mention) -> tuple[str, str]:
         link = _AFTER.match(after)
         later = _VERBS.match(after, link.end()) if link else None
         match = later or (said[-1] if said else None)
-        if match:
-            return str(match.lastgroup), match[0].lower()
-        if block.form == "item" and found.start - block.start <= MAX_MARKS:
+        between = after[later.end() :] if later else before[match.end() :] if match else ""
+        if match and not (_is_planned(block) and not _PAST.search(match[0])):
+            is_part = _is_part(between, is_after=later is not None) and match.lastgroup != "modify"
+            is_part = is_part and match[0].lower() != "new"
+            return ("modify" if is_part else str(match.lastgroup)), match[0].lower()
+        if _is_planned(block):
+            return "", ""
+        if block.form in ("item", "heading") and found.start - block.start <= MAX_MARKS + 4:
             led = _lead_change(block, text[found.end : min(block.end, found.end + 160)])
             if led[0]:
                 return led
@@ -1451,6 +1456,21 @@ def _change(text: str, block: Block, found: _Mention) -> tuple[str, str]:
         if match and _FILE_HEADING.search(title):
             return str(match.lastgroup), match[0].lower()
     return "", ""
+
+
+def _is_planned(block: Block) -> bool:
+    """Whether a block says what is to do."""
+    above = by_heading(block.trail)
+    return block.check == "todo" or (above is not None and above.kind == NEXT)
+
+
+def _is_part(between: str, *, is_after: bool) -> bool:
+    """Whether something was created or removed in a file, and not the file itself: "removed a flag
+    from" before it, "added a check" after it.
+    """
+    if is_after:
+        return re.match(r"\s+(?!in\b|by\b|for\b|as\b|because\b|this\b)[\w`\"]", between) is not None
+    return re.search(r"\s(?:from|to|into|inside|within)\s+[\W_]*$", between) is not None
 
 
 def _lead_change(block: Block, after: str) -> tuple[str, str]:
