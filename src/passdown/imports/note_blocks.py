@@ -118,8 +118,8 @@ WORDS: tuple[Words, ...] = (
     _words(
         QUESTION,
         heading=r"(?:open|pending|deferred|outstanding) (?:questions?|points|decisions?)|"
-        r"questions|unresolved|unknowns?|uncertain(?:ty|ties)?|unclear|undecided|to (?:decide|clarify)|"
-        r"decisions? (?:needed|required|pending|to make)|"
+        r"questions|unresolved|unknowns?|uncertain(?:ty|ties)?|unclear|undecided|"
+        r"to (?:decide|clarify)|decisions? (?:needed|required|pending|to make)|"
         r"(?:needs?|awaiting) (?:your |user |human |a )?(?:input|decisions?|answers?|confirmation)",
         column=r"(?:open |finalized |research )?questions?|unknowns?",
         opening=r"(?:open )?questions?|(?:open|pending) (?:sub-?)?decisions?|unclear|unknown|"
@@ -138,7 +138,10 @@ WORDS: tuple[Words, ...] = (
         opening=r"(?:current |known |main )?blockers?|blocked(?: by| on)?|impediments?|"
         r"waiting (?:on|for)",
         sure=r"(?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|"
-        r"blocked (?:by|on|until)|waiting (?:for|on) \w+|can(?:not|'t) (?:continue|proceed|go on)",
+        r"blocked (?:by|on|until|because|due to|pending)|blocked(?= ?[\u2014\u2013:(-] ?\w)|"
+        r"waiting (?:for|on) \w+|"
+        r"awaiting (?:\w+ ){0,3}(?:approval|access|credentials|sign-?off|keys?)|"
+        r"can(?:not|'t) (?:continue|proceed|go on)|can(?:not|'t) be \w+ (?:until|before)",
         weak=_NEVER,
         key=r"blockers?|blocked(?:_by|_on)?|blocking(?:_issues)?|impediments?|waiting(?:_on|_for)?",
     ),
@@ -148,8 +151,9 @@ WORDS: tuple[Words, ...] = (
         r"why we chose|(?:key|design|technical|architectur\w+) choices|what (?:we|i|was) decided|"
         r"agreed(?: on)?|deviations?",
         column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
-        opening=r"(?:(?:key|technical|design|architectur\w+|final) )?decisions?(?! (?:id|documentation|finali[sz]ed|status|date|makers?|owner|matrix|"
-        r"log|urgency|points?|needed|required|criteria)\b)|decided|verdict|conclusion|"
+        opening=r"(?:(?:key|technical|design|architectur\w+|final) )?decisions?"
+        r"(?! (?:id|documentation|finali[sz]ed|status|date|makers?|owner|matrix|log|"
+        r"urgency|points?|needed|required|criteria)\b)|decided|verdict|conclusion|"
         r"recommendation|fallback|assumptions?|assumed|chose|choice|resolution",
         sure=r"(?:was|were|have|has|is|are|we|i|they|been)? ?(?:decided|chose|chosen|opted|"
         r"settled on|went with|agreed to|adopted)|the recommended \w+ is|is recommended|"
@@ -165,13 +169,14 @@ WORDS: tuple[Words, ...] = (
         r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
         r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)|"
         r"(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|change|break|repeat|use))|don'?ts?|never do|"
-        r"known (?:constraints?|notes)|hard rules|invariants|non-negotiables?|lessons|learnings|quirks?|foot-?guns?|land-?mines?|"
+        r"known (?:constraints?|notes)|hard rules|invariants|non-negotiables?|"
+        r"lessons|learnings|quirks?|foot-?guns?|land-?mines?|"
         r"non-obvious|surprises?|heads[- ]?up|won't tell you|(?:worth|good to) know(?:ing)?|"
         r"keep in mind|(?:things )?to (?:know|watch|remember|avoid)|"
         r"(?:important|critical) (?:notes?|details)",
         column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
         r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
-        opening=r"risks?|important|critical|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
+        opening=r"risks?|important|critical(?=:)|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
         r"known (?:issue|gap|limitation|bug)s?|key gap|gap|limitation|exposed|note well|nb|"
         r"pitfall|watch out|problem|bug|trap|quirk|key (?:discovery|finding|insight|learning)|"
         r"lessons?(?: learned)?|heads[- ]?up|do not|don't",
@@ -179,7 +184,8 @@ WORDS: tuple[Words, ...] = (
         r"known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must (?:not|never)|"
         r"\A\W{0,4}(?:do not|don't|never)|don't (?:use|forget|touch|change|run|rush|commit|edit|"
         r"rely|assume|delete|remove|merge|push|try|skip)|worth (?:knowing|noting|remembering)|"
-        r"silently (?:drop|fail|ignor|skip|swallow|los|truncat|overwrit)\w*|not yet (?:implemented|supported|integrated|tested|"
+        r"silently (?:drop|fail|ignor|skip|swallow|los|truncat|overwrit)\w*|"
+        r"not yet (?:implemented|supported|integrated|tested|"
         r"created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|"
         r"(?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|"
         r"validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|"
@@ -215,12 +221,15 @@ WORDS: tuple[Words, ...] = (
     ),
     _words(
         NEXT,
-        heading=r"next(?= ?$| ?[:(,&]| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|"
-        r"order|priorit(?:y|ies))\b)|next up|(?:resume|pick up|continue) (?:here|from|with)|"
-        r"remaining|resum(?:e|ing)|start here|where to (?:start|pick up)|picking up|first thing|"
-        r"immediate(?= ?$| ?[:(])|upcoming|to finish|outstanding|(?:your|immediate) (?:immediate )?tasks?|what you need to do|must do|"
-        r"needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|not (?:yet )?(?:started|tested|verified)|"
-        r"(?:un(?:tested|finished)|incomplete|parked|deferred)(?= ?$| ?[:(]| (?:work|items?|tasks?))|"
+        heading=r"next(?= ?$| ?[:(,&]| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|"
+        r"work|items?|order|priorit(?:y|ies))\b)|next up|(?:pick up|continue) (?:here|from|with)|"
+        r"remaining|to resume|resume (?:here|from|with|point|instructions)|resuming|"
+        r"start here|where to (?:start|pick up)|picking up|first thing|"
+        r"immediate(?= ?$| ?[:(])|upcoming|to finish|outstanding|what you need to do|must do|"
+        r"(?:your|immediate) (?:immediate )?tasks?|not (?:yet )?(?:started|tested|verified)|"
+        r"needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|"
+        r"(?:un(?:tested|finished)|incomplete|parked|deferred)"
+        r"(?= ?$| ?[:(]| (?:work|items?|tasks?))|"
         r"what(?:'s| is) (?:left|next|open|remaining)|open (?:threads|ends|loops)|"
         r"(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|work|actions?|items?)|"
         r"execution order|still (?:needs?|to do|open|outstanding)|what to do|do (?:next|first)|"
@@ -264,7 +273,8 @@ FIELDS = {
     "grade": r"severity|.*priority|likelihood|level|criticality|urgency",
     "status": r"status|state|result|verdict|outcome|pass(?:ed)?",
     "aside": r"#|no\.?|id|.* id|owner|agent|effort|source|origin|path|file|date|phase|tier|timing|"
-    r"loc|complexity|category|(?:estimated|expected) \w+|time(?: \w+)?|duration|.*\bconsumer|timestamp|assign(?:ed|ee)?(?: to)?",
+    r"loc|complexity|category|(?:estimated|expected) \w+|time(?: \w+)?|duration|"
+    r".*\bconsumer|timestamp|assign(?:ed|ee)?(?: to)?",
     "detail": r"impact|implementation|validation|testing|trade-?offs?|consequences?|benefits?|"
     r"details?|context|examples?|scope|implications?",
 }
@@ -294,8 +304,11 @@ _OTHER = re.compile(
 )
 
 
-# "If anything is unclear:" announces no question, "For the next agent" not only steps.
+# "If anything is unclear:" announces no question, and "For the next agent" facts beside steps.
 _CONDITION = re.compile(r"(?:if|when|in case)\b", re.IGNORECASE)
+_FACTS = re.compile(
+    r"\b(?:context|state|status|files|resources|references|results|time|contact)\b", re.IGNORECASE
+)
 _RECEIVER = re.compile(r"\bnext (?:agent|session)\b", re.IGNORECASE)
 # A heading below "Next steps" that tells of something else.
 _TELLING = re.compile(
@@ -304,7 +317,8 @@ _TELLING = re.compile(
     r"symptoms|quotes?|decisions|shipped|merged|test (?:scenarios?|cases?|data|accounts?)|"
     r"(?:success|acceptance|exit) (?:criteria|metrics)|expected (?:results?|outcomes?|behaviou?r)|"
     r"can skip|already (?:done|handled|fixed)|no action|not needed|out of scope|"
-    r"time (?:spent|tracking)|estimates|troubleshooting|rollback|examples?|credentials|timeline|definition of done|scenarios)\b",
+    r"time (?:spent|tracking)|estimates|troubleshooting|rollback|examples?|"
+    r"credentials|timeline|definition of done|scenarios)\b",
     re.IGNORECASE,
 )
 
@@ -341,22 +355,24 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
     """The kind announced by the headings above a block; the nearest that announces one decides.
 
     Text in parentheses doesn't count. Next steps and gotchas continue below further headings; other
-    kinds hold only directly below, and so does a heading that names the next agent.
+    kinds hold only directly below. Facts for the next agent are no steps.
     """
     is_near = True
     for depth, title in enumerate(reversed(trail)):
         said = _ASIDE.sub("", title).replace("_", " ")
-        if is_reference(said) or _OTHER.fullmatch(said) or _CONDITION.match(said):
+        if is_reference(said) or _OTHER.fullmatch(said):
             return None
         if depth + 1 == len(trail) and depth:
             return None  # the title of the whole note announces nothing
-        for words in WORDS:
+        for words in WORDS if not _CONDITION.match(said) else ():
             match = words.heading.search(said)
             if match and words.kind == DECISION and _is_passing(said, match):
                 continue  # a long lead that only mentions the word
             if match and words.kind in (GOTCHA, BLOCKER, QUESTION) and is_solved(title):
                 return None  # what is over
-            is_wide = words.kind in (NEXT, GOTCHA) and not _RECEIVER.search(said)
+            is_wide = words.kind in (NEXT, GOTCHA) and not (
+                _RECEIVER.search(said) and any(map(_FACTS.search, trail[len(trail) - depth :]))
+            )
             if match and (is_near or is_wide):
                 return Cue(words.kind, 0.9 - 0.05 * min(depth, 3), match[0].lower())
         if _TELLING.search(said):

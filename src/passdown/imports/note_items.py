@@ -124,8 +124,9 @@ _WHY = re.compile(
 _NEXT_SENTENCE = re.compile(r"(?<=[a-z0-9)`'\"][.!]) (?=[A-Z`\"(])")
 _DASH = re.compile(r" [-\u2013] ")
 _OVER = re.compile(
-    r"(?:\bover|,? instead of|,? rather than|\bnot using|\band not|\b[Ww]hy not|[,;(\u2014\u2013-] ?not"
-    r"(?! (?:yet|only|just|needed|required|possible|because|in|for|by|to|as|an?|the)\b)) "
+    r"(?:\bover|,? instead of|,? rather than|\bnot using|\band not|\b[Ww]hy not|"
+    r"[,;(\u2014\u2013-] ?not(?! (?:yet|only|just|needed|required|possible|because|in|for|by|to|as|"
+    r"an?|the)\b)) "
     r"(?P<other>[^.;,()?]{2,120}?)"
     r"(?=[.;,()?]| because\b| since\b| due to\b| so that\b| \u2014 |$)"
 )
@@ -224,9 +225,9 @@ def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     """What was decided, why, and over what."""
     others = _rejected(said)
     match = _WHY.search(said, 8)
-    is_dash = match is not None and match[0].strip() in ("--", "\u2014")
-    if is_dash and is_listed and _NEXT_SENTENCE.search(said[: match.start()], 8):
-        match = None  # a dash in what explains the decision
+    if match and is_listed and match[0].strip() in ("--", "\u2014"):
+        # A dash in what explains the decision isn't where the reason begins.
+        match = None if _NEXT_SENTENCE.search(said[: match.start()], 8) else match
     if match is None and is_listed:
         lead = _LEAD.match(said)
         if lead and (_DOING.match(lead[1]) or len(lead[1].split()) > 3):
@@ -356,7 +357,8 @@ _CRITERIA = re.compile(
 )
 _OVER_MARK = re.compile(
     r"\((?:resolved|fixed|closed|done|complete[d]?)\)|\u2705|"
-    r"[\u2014\u2013:-] ?(?-i:COMPLETED?|DONE)\b",
+    r"[\u2014\u2013:-] ?(?-i:COMPLETED?|DONE)\b|"
+    r"\b(?:is|are) now (?:removed|fixed|done|resolved|gone|complete[d]?)\b",
     re.IGNORECASE,
 )
 _RESOLVED = re.compile(r"resolved\b", re.IGNORECASE)
@@ -482,6 +484,9 @@ class _ItemExtractor:
             return
         names = [_label_of(each) for each in below]
         is_issue = above.kind == GOTCHA if above else _FINDINGS.search(block.trail[-1])
+        is_issue = is_issue or _ISSUE_TITLE.match(block.text)
+        direct = by_heading(block.trail[-1:]) if len(block.trail) > 1 else None
+        is_plain = all(each.form in ("text", "code", "label") for each in below)
         title = storable(_NUMBERED_TITLE.sub("", block.text))
         whole = block._replace(end=below[-1].end)
         if is_issue and any(map(_FINDING_LABEL.fullmatch, names)):
@@ -489,6 +494,9 @@ class _ItemExtractor:
             said = [_label(each.text)[1] for each in remedies if each.form != "label"]
             parts = _Parts(title, remedy=storable(next(iter(said), "")), grade=block.text)
             self._keep(Cue(GOTCHA, 0.8, "finding"), _fields(GOTCHA, parts), whole)
+        elif direct and direct.kind in (GOTCHA, QUESTION, BLOCKER) and is_plain:
+            parts = _Parts(title, storable(below[0].text), grade=block.text)
+            self._keep(direct._replace(confidence=0.8), _fields(direct.kind, parts), whole)
         elif above and above.kind == NEXT and _is_step(block.text, below):
             about = storable(below[0].text) if below[0].form == "text" else ""
             parts = _Parts(title, about, grade=block.text)
@@ -500,7 +508,9 @@ class _ItemExtractor:
     def _item(self, block: Block) -> None:
         if block.check == "done" or _is_nothing(block.text) or self._gate_line(block):
             return
-        if _is_fact(self.text[block.start : block.end]):
+        words = by_words(block.text)
+        is_stuck = words is not None and words.kind == BLOCKER
+        if _is_fact(self.text[block.start : block.end]) and not is_stuck:
             return
         if block.check == "todo":
             if not any(map(_CRITERIA.search, block.trail[-2:])):
@@ -555,11 +565,15 @@ class _ItemExtractor:
             elif len(lines) > 1 and (part.text.endswith(":") or _is_beside(part.text)):
                 continue
             else:
-                self._add(heading._replace(confidence=0.6), part, is_listed=True)
+                # A warning among steps is no step.
+                words = by_words(part.text) if heading.kind == NEXT else None
+                is_warning = words is not None and words.kind == GOTCHA
+                cue = words if words and is_warning else heading._replace(confidence=0.6)
+                self._add(cue, part, is_listed=not is_warning)
 
     def _labelled(self, block: Block) -> None:
-        """Labelled lines: with a reason they are a decision, else the first that names a kind is the
-        item; the others are its fields.
+        """Labelled lines are one item: a decision if a reason is among them, else of the kind that
+        one of them names first.
         """
         reasoned = _row_by_cells(block)
         if reasoned and reasoned.kind == DECISION and block.form == "item":
@@ -680,6 +694,8 @@ class _ItemExtractor:
             return
         if cue is None or cue.kind not in MAIN:
             return
+        if cue.kind == QUESTION and block.trail and is_solved(block.trail[-1]):
+            return
         fact = next((cell.text for cell in cells if cell.name == named), "")
         if named and (_is_nothing(fact) or not fact):
             return
@@ -718,8 +734,6 @@ class _ItemExtractor:
         if columns:
             order = [each.kind for each in WORDS]
             named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
-            if cue.kind == QUESTION and block.trail and is_solved(block.trail[-1]):
-                return "", None
             above = by_heading(block.trail)
             if cue.kind == PATTERN and above and above.kind == GOTCHA:
                 cue = above  # anti-patterns
@@ -729,13 +743,12 @@ class _ItemExtractor:
         if len(block.cells) == 2 and _FACT_TABLE.fullmatch(first.name):
             return block.cells[1].name, by_opening(f"{first.text}: ")
         # Lists of files and tables of figures hold no items.
-        if len(figures) > 1 or any(_FIGURES.fullmatch(c.name) for c in block.cells):
-            return "", None
+        is_measured = len(figures) > 1 or any(_FIGURES.fullmatch(c.name) for c in block.cells)
         above = by_heading(block.trail)
         rest = [cell for cell in block.cells if not _is_place(self.text, cell)]
         is_work = above is not None and above.kind == NEXT
         is_told = is_work and any(len(cell.text.split()) > 2 for cell in rest)
-        if len(rest) < len(block.cells) and not is_told:
+        if is_measured or (len(rest) < len(block.cells) and not is_told):
             return "", None
         return "", above or _row_by_cells(block)
 
@@ -830,6 +843,7 @@ def _section(trail: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _FINDINGS = re.compile(r"\b(?:findings|defects|review comments|observations)\b", re.IGNORECASE)
+_ISSUE_TITLE = re.compile(r"(?:issue|finding|bug|problem|defect|risk)\W{1,3}\d", re.IGNORECASE)
 _FINDING_LABEL = re.compile(
     r"(?:problem|evidence|severity|impact|expected|actual|steps to reproduce|reproduction.*|"
     r"symptoms?|root cause|location|file|"
@@ -854,7 +868,9 @@ def _is_step(title: str, below: Sequence[Block]) -> bool:
     bare = _NUMBERED_TITLE.sub("", title)
     is_plain = all(each.form in ("text", "code", "label") for each in below)
     has_rows = any(each.form in ("row", "heading") for each in below)
-    return bare != title and not has_rows and (is_plain or _IMPERATIVE.match(bare) is not None)
+    is_order = _IMPERATIVE.match(bare) is not None
+    is_numbered = bare != title
+    return not has_rows and ((is_numbered and (is_plain or is_order)) or (is_plain and is_order))
 
 
 _ANSWERED = re.compile(
@@ -869,7 +885,7 @@ _ANSWER = re.compile(
 )
 _ANSWER_COLUMN = re.compile(r"(?:final )?(?:resolution|answer|ruling|outcome)s?", re.IGNORECASE)
 _OPEN_ANSWER = re.compile(
-    r"(?:-|\u2014|\?|tbd|open|pending|none|n/?a|unknown|undecided|unresolved|deferred|to be)(?!\w)|$",
+    r"(?:-|\u2014|\?|tbd|open|pending|none|n/?a|unknown|undecided|unresolved|deferred)(?!\w)|$",
     re.IGNORECASE,
 )
 _CHOICE_HEADING = re.compile(r"\b(?:choice|decision|chosen|approach)\b", re.IGNORECASE)
@@ -1175,7 +1191,7 @@ _KNOWN_NAMES = frozenset({
 # fmt: on
 # Products with names like files.
 _PRODUCTS = re.compile(
-    r"(?:node|next|nuxt|vue|react|express|three|d3|angular|ember|backbone|chart|socket|p5|solid|"
+    r"console\.log|(?:node|next|nuxt|vue|react|express|three|d3|angular|ember|backbone|chart|socket|p5|solid|"
     r"alpine|nest|discord|plotly|moment|day|tensorflow|asp|vb|f)\.(?:js|net|ts|io)",
     re.IGNORECASE,
 )
@@ -1187,6 +1203,7 @@ _DIFF_LINE = re.compile(
 _STAT_LINE = re.compile(
     r"[ \t]{0,8}(?P<path>\S{1,400}?)[ \t]{1,200}(?P<modify>\|)[ \t]{1,9}\d{1,7}[ \t]?[+-]*"
 )
+_FOLDER = re.compile(r"(?:[\w.@+-]{1,100}/){1,20}")
 _TREE_LINE = re.compile(
     r"(?P<indent>[ \t\u2500-\u257f|`+-]{0,80})"
     r"(?P<name>[\w.@+-]{1,100}/|[\w.@+-]{1,200}\.\w{1,10})(?=\s|$)"
@@ -1196,7 +1213,7 @@ _VERBS = re.compile(
     r"\b(?:(?P<created>creat(?:ed|es?|ing)|new|wrote|written|introduc(?:ed|es)|generated|"
     r"implemented|built|add(?:ed|s|ing)?(?! (?:[\w'-]+ ){1,6}(?:to|in|into|at)\b))|"
     r"(?P<modify>modif(?:ied|ies|y|ications?)|appended|restructured|exposed|adjusted|chang(?:ed|es)|updat(?:ed|es?)|edit(?:ed|s)?|extended|"
-    r"refactor(?:ed|s)?|fix(?:ed|es)?|renamed|rewrote|touched|moved|add(?:ed|s)?|improved|"
+    r"refactor(?:ed|s|ing)?|fix(?:ed|es)?|renamed|rewrote|touched|moved|add(?:ed|s)?|improved|"
     r"replaced|hardened|wired|migrated|patched|corrected|reworked|simplified|cleaned)|"
     r"(?P<delete>delet(?:ed|es?)|remov(?:ed|es?)|dropped))\b",
     re.IGNORECASE,
@@ -1214,7 +1231,8 @@ _FILE_HEADING = re.compile(r"\b(?:files?|documentation|documents?|deliverables|a
 _PAST = re.compile(r"(?:ed|new|wrote|written|built)\Z", re.IGNORECASE)
 _WORK_HEADING = re.compile(
     r"\b(?:changes?|changed|(?:completed|finished) (?:work|tasks?|this)|work (?:completed|done)|"
-    r"what (?:was|changed|i did|we did|got)|uncommitted|not (?:yet )?committed|accomplished|done this)\b",
+    r"what (?:was|changed|i did|we did|got)|uncommitted|not (?:yet )?committed|accomplished|"
+    r"done this)\b",
     re.IGNORECASE,
 )
 MAX_MARKS = 6
@@ -1329,9 +1347,12 @@ def _is_path(path: str, *, is_marked: bool) -> bool:
         return is_hidden and (is_marked or bool(folders))
     ending = match[1].lower()
     if folders:
-        # Files that are listed with slashes are no folders; `.github` is one.
+        # Files that are listed with slashes are no folders; `.github` is one. A command such as
+        # `/plan.review` is no file, nor is "React/Next.js".
         is_listed = all(_ENDING.search(part, 1) for part in folders if part) and folders != [""]
-        return (ending in _ENDINGS or is_marked or match[1].islower()) and not is_listed
+        is_named = is_marked or not (name[0].isupper() and _PRODUCTS.fullmatch(name))
+        is_likely = ending in _ENDINGS or (folders != [""] and (is_marked or match[1].islower()))
+        return is_likely and is_named and not is_listed
     is_known = ending in _ENDINGS and _PRODUCTS.fullmatch(name) is None
     return is_known or (is_marked and ending in _DOUBTFUL)
 
@@ -1384,6 +1405,9 @@ def _in_blocks(text: str, blocks: Sequence[Block], *, is_report: bool) -> Iterat
         for start, end, name in spans or [(block.start, block.end, "")]:
             near = [*keys, name] if is_report else []
             is_key = any(_FILE_KEY.fullmatch(key) or _CHANGE_KEY.fullmatch(key) for key in near)
+            if is_key and _FOLDER.fullmatch(text, start, end):
+                folder = _Mention(text[start:end], start, end)
+                yield _described(text, block, folder, near)
             for found in mentions(text, start, end, is_code=block.form == "code" or is_key):
                 yield _described(text, block, found, near)._replace(
                     path=folders.get(found.start, "") + found.path
@@ -1392,8 +1416,7 @@ def _in_blocks(text: str, blocks: Sequence[Block], *, is_report: bool) -> Iterat
 
 def _described(text: str, block: Block, found: _Mention, keys: list[str]) -> _Mention:
     """A mention with what its block says about it; `keys` are those of a report."""
-    is_report = bool(keys)
-    change, cue = _key_change(keys) if is_report else _change(text, block, found)
+    change, cue = _report_change(text, block, found, keys) if keys else _change(text, block, found)
     kind = {"created": "files_created", "": "artifacts"}.get(change, "files_modified")
     if not change:
         reads = by_heading(block.trail[-2:])
@@ -1419,43 +1442,60 @@ def _described(text: str, block: Block, found: _Mention, keys: list[str]) -> _Me
     )
 
 
-def _key_change(keys: list[str]) -> tuple[str, str]:
-    for key in reversed(keys):
-        if match := _CHANGE_KEY.fullmatch(key):
-            return str(match.lastgroup), key
-    return "", ""
+def _report_change(text: str, block: Block, found: _Mention, keys: list[str]) -> tuple[str, str]:
+    """The change of a file in a report, by another member of its object, by a key, or by the words
+    before it.
+    """
+    beside = [c.text.strip() for c in block.cells if not c.start <= found.start < c.end]
+    match = next((m for said in beside if (m := _VERBS.fullmatch(said))), None)
+    key = next((m for key in reversed(keys) if (m := _CHANGE_KEY.fullmatch(key))), None)
+    above = by_key(block.trail)
+    if match is None and key is None and (above is None or above.kind != NEXT):
+        before = re.split(r"[.;,\"] ", text[max(block.start, found.start - 40) : found.start])[-1]
+        match = next((m for m in _VERBS.finditer(before) if _PAST.search(m[0])), None)
+    match = match or key
+    return (str(match.lastgroup), match[0].lower()) if match else ("", "")
 
 
 def _change(text: str, block: Block, found: _Mention) -> tuple[str, str]:
     """The change of a file, by a column, by the words before or after it, or by the heading."""
+    is_planned = _is_planned(block)
     if block.form == "row":
-        for cell in block.cells:
-            match = _VERBS.match(cell.text)
-            if match and not cell.start <= found.start < cell.end:
-                return str(match.lastgroup), match[0].lower()
+        beside = (c for c in block.cells if not c.start <= found.start < c.end)
+        match = next((m for cell in beside if (m := _VERBS.match(cell.text))), None)
+        change, cue = (str(match.lastgroup), match[0].lower()) if match else ("", "")
     else:
-        before = text[max(block.start, found.start - 80) : found.start]
-        after = text[found.end : min(block.end, found.end + 60)]
-        said = list(_VERBS.finditer(re.split(r"[.;] |\n\s*\n", before)[-1]))
-        link = _AFTER.match(after)
-        later = _VERBS.match(after, link.end()) if link else None
-        match = later or (said[-1] if said else None)
-        between = after[later.end() :] if later else before[match.end() :] if match else ""
-        if match and not (_is_planned(block) and not _PAST.search(match[0])):
-            is_part = _is_part(between, is_after=later is not None) and match.lastgroup != "modify"
-            is_part = is_part and match[0].lower() != "new"
-            return ("modify" if is_part else str(match.lastgroup)), match[0].lower()
-        if _is_planned(block):
-            return "", ""
-        if block.form in ("item", "heading") and found.start - block.start <= MAX_MARKS + 4:
-            led = _lead_change(block, text[found.end : min(block.end, found.end + 160)])
-            if led[0]:
-                return led
+        change, cue = _prose_change(text, block, found, is_planned=is_planned)
+    if change or is_planned:
+        return change, cue
     for title in reversed(block.trail[-2:]):
         match = _VERBS.search(title)
         if match and _FILE_HEADING.search(title):
             return str(match.lastgroup), match[0].lower()
     return "", ""
+
+
+def _prose_change(text: str, block: Block, found: _Mention, *, is_planned: bool) -> tuple[str, str]:
+    before = text[max(block.start, found.start - 80) : found.start]
+    after = text[found.end : min(block.end, found.end + 60)]
+    said = list(_VERBS.finditer(re.split(r"[.;] |\n\s*\n", before)[-1]))
+    link = _AFTER.match(after)
+    later = _VERBS.match(after, link.end()) if link else None
+    match = later or (said[-1] if said else None)
+    if match and (_PAST.search(match[0]) or not is_planned):
+        is_part = match.lastgroup != "modify" and match[0].lower() != "new"
+        pattern, beside = (_OBJECT, after) if later else (_FROM, match.string)
+        is_part = is_part and pattern.match(beside, match.end()) is not None
+        return ("modify" if is_part else str(match.lastgroup)), match[0].lower()
+    if is_planned:
+        return "", ""
+    first, *more = text[block.start : block.end].splitlines()
+    lead = _VERBS.match(clean(first)) if more and clean(first).endswith(":") else None
+    if lead and _PAST.search(lead[0]):
+        return str(lead.lastgroup), lead[0].lower()  # of each entry below
+    if block.form not in ("item", "heading") or found.start - block.start > MAX_MARKS:
+        return "", ""
+    return _lead_change(block, text[found.end : min(block.end, found.end + 160)])
 
 
 def _is_planned(block: Block) -> bool:
@@ -1464,13 +1504,10 @@ def _is_planned(block: Block) -> bool:
     return block.check == "todo" or (above is not None and above.kind == NEXT)
 
 
-def _is_part(between: str, *, is_after: bool) -> bool:
-    """Whether something was created or removed in a file, and not the file itself: "removed a flag
-    from" before it, "added a check" after it.
-    """
-    if is_after:
-        return re.match(r"\s+(?!in\b|by\b|for\b|as\b|because\b|this\b)[\w`\"]", between) is not None
-    return re.search(r"\s(?:from|to|into|inside|within)\s+[\W_]*$", between) is not None
+# Something was made or removed in a file, not the file itself: "added a check" after it, "removed a
+# flag from" before it.
+_OBJECT = re.compile(r"\s+(?!(?:in|by|for|as|because|this)\b)[\w`\"]")
+_FROM = re.compile(r".*\s(?:from|to|into|inside|within)\s+\W*\Z", re.DOTALL)
 
 
 def _lead_change(block: Block, after: str) -> tuple[str, str]:
