@@ -18,7 +18,6 @@ from passdown.core.kinds import LIVE, WORKSPACE_TASK, origins_of, parse_address,
 from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
 from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
-from passdown.errors import unknown_task
 from passdown.history.items import CitedFiles, ItemTexts
 
 if TYPE_CHECKING:
@@ -69,9 +68,7 @@ def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemR
         methodcaller("items_before", task, "h", NEWEST, HANDOFFS),
         *(methodcaller("items_before", task, kind, NEWEST, FIRST[kind]) for kind in FIRST),
     )
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
+    row = reader.existing_task(task)
     items = reader.open_items(task, _OPEN)
     return row, sorted(items, key=lambda item: (item.letter, -item.ordinal))
 
@@ -410,9 +407,7 @@ def turn_facts(reader: Reader, task: str, from_agent: str, to_agent: str) -> Jso
     from passdown.core.documents import item_document
     from passdown.history.state import item_documents, mark_superseded
 
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
+    row = reader.existing_task(task)
     decisions: list[JsonObject] = []
     files: dict[str, JsonObject] = {}
     for record in _turn(reader, task, from_agent):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from passdown.core.brief_facts import ANSWERED, ItemContent, shown_letter
 from passdown.core.items import cited_paths, entry_of
 from passdown.core.kinds import stream_of
-from passdown.errors import unknown_task
 from passdown.ledger.channel import REMOTE_FILES_FIELD
 
 if TYPE_CHECKING:
@@ -117,8 +116,7 @@ def artifact_report(reader: Reader, task: str, project: Project) -> list[JsonObj
     """Every artifact of a task with what the disk says now."""
     from passdown.history.state import item_documents
 
-    if reader.task(task) is None:
-        raise unknown_task(task)
+    reader.existing_task(task)
     return [
         {**document, "now": artifact_status(document, project)}
         for _, document in item_documents(reader, task, reader.current_artifacts(task))
@@ -139,8 +137,7 @@ def path_history(reader: Reader, task: str, path: str) -> list[JsonObject]:
     """Every entry that a task has had for a path, oldest first."""
     from passdown.history.state import item_documents
 
-    if reader.task(task) is None:
-        raise unknown_task(task)
+    reader.existing_task(task)
     return [
         document for _, document in item_documents(reader, task, reader.path_history(task, path))
     ]

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 def state(reader: Reader, task: str, version: int | None = None) -> JsonObject:
     """The whole state of a task, as a document."""
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
+    row = reader.existing_task(task)
     if version is not None and version != row.version:
         return state_at(reader, row, version)
     items = item_documents(reader, task, reader.items_since(task))

@@ -11,7 +11,6 @@ from passdown.core.kinds import parse_address
 from passdown.core.types import NEWEST, JsonObject
 from passdown.core.views import Journal
 from passdown.core.words import is_similar
-from passdown.errors import unknown_task
 from passdown.history.items import ItemTexts
 from passdown.workspace.context import Context
 
@@ -41,8 +40,8 @@ def journal(context: Context, task: str = "", *, limit: int = 200) -> Journal:
     problems = number_problems(limit, "limit", 1, 2**40) + text_type_problems(task=task)
     raise_problems("no such journal", problems)
     with context.store.reading() as reader:
-        if task and reader.task(task) is None:
-            raise unknown_task(task)
+        if task:
+            reader.existing_task(task)
         records = ItemTexts(reader)
         places = [_place(row, records) for row in reader.context_map(task, limit + 1)]
         blockers = [_blocker(row, records) for row in reader.open_everywhere("b", task, limit + 1)]

@@ -14,7 +14,7 @@ from passdown.core.rows import NODE_PREFIX
 from passdown.core.tokens import CounterLike
 from passdown.core.types import NEWEST
 from passdown.core.words import words
-from passdown.errors import Problem, unknown_task
+from passdown.errors import Problem
 from passdown.knowledge.graph import reachable, subgraph
 from passdown.knowledge.graph_files import GRAPH_FORMATS, write_graph
 from passdown.search.query import SearchFilter
@@ -96,9 +96,7 @@ def pack(
 
 def _terms(reader: Reader, task: str) -> tuple[str, ...]:
     """The words that a task's own texts use most, the most frequent first."""
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
+    row = reader.existing_task(task)
     said = (row.details.get("description"), *(row.details.get("criteria") or ()))
     texts = [str(row.details["title"]), *(part for part in said if isinstance(part, str))]
     texts += [item.title for item in reader.open_items(task, ("n", "q", "b"))]

@@ -73,9 +73,7 @@ def queries_ahead(task: str, kind: str, body: dict[str, Any]) -> list[Question]:
 
 def task_before(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> TaskBefore:
     """The state of a task, as far as a record of this kind has to know it."""
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
+    row = reader.existing_task(task)
     open_items = tuple(reader.open_items(task, open_letters(kind, body)))
     known = reader.known_paths(task, paths_of(body))
     settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}

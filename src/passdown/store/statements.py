@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from passdown.core.record import Head, Record
 from passdown.core.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
 from passdown.core.values import NamedTuple
+from passdown.errors import unknown_task
 from passdown.store.search_queries import SearchReader, SearchWriter
 
 if TYPE_CHECKING:
@@ -167,6 +168,13 @@ class Reader(SearchReader):
         """A task as it stands, or None."""
         rows = self.run("task", {"task": task})
         return _task_row(rows[0]) if rows else None
+
+    def existing_task(self, task: str) -> TaskRow:
+        """A task as it stands; raises NotFound for an unknown one."""
+        row = self.task(task)
+        if row is None:
+            raise unknown_task(task)
+        return row
 
     def tasks(
         self, *, status: str = "", phase: str = "", agent: str = "", after: int = 0, limit: int

@@ -28,7 +28,7 @@ from passdown.context.rendering import is_marker_of
 from passdown.core.kinds import deliveries_of, origins_of, stream_of
 from passdown.core.names import agent_problems
 from passdown.core.tokens import CounterLike, counter_of
-from passdown.errors import InvalidInput, PassdownError, Problem, unknown_task
+from passdown.errors import InvalidInput, PassdownError, Problem
 from passdown.history.facts import FactQuery, facts_of, latest_handoffs, task_with_open_items
 from passdown.ledger.channel import CHANNEL_FIELD
 from passdown.ledger.writer import StreamEntry
@@ -326,9 +326,7 @@ def check_text(context: Context, task: str, text: str) -> Freshness:
         problem = Problem("text", "other_task", f"is of {named}", f"a brief of {task}")
         raise InvalidInput("the text can't be judged", [problem])
     with context.store.reading() as reader:
-        row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
+        row = reader.existing_task(task)
     version, proof = found
     is_same = proof == row.digest or is_marker_of(proof, row.digest)
     return Freshness(is_same and version == row.version, version, row.version)

@@ -33,7 +33,6 @@ from passdown.errors import (
     NotFound,
     Problem,
     StoreUnavailable,
-    unknown_task,
 )
 from passdown.history.state import item_documents, mark_superseded
 from passdown.ledger import Entry
@@ -491,9 +490,7 @@ def handoff_context(
         since: Only what came after this version.
     """
     with context.store.reading() as reader:
-        row = reader.task(task)
-        if row is None:
-            raise unknown_task(task)
+        row = reader.existing_task(task)
         items = item_documents(reader, task, reader.items_since(task, since))
         mark_superseded(reader, task, [d for letter, d in items if letter == "d"])
     sender = row.header["source_agent"] or row.holder

@@ -33,7 +33,6 @@ from passdown.errors import (
     Problem,
     ProblemsError,
     limited_problems,
-    unknown_task,
 )
 from passdown.ledger import Entry
 from passdown.ledger.gates import GateCheck, handoff_guard, handoff_notices, handoff_reasons
@@ -359,9 +358,7 @@ def _signed(context: Context, handoff: JsonObject, key: str, *, latest_only: boo
     task = handoff["task"]
     with context.store.reading() as reader:
         known = repeated_record(reader, task, key, latest_only=latest_only)
-        row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
+        row = reader.existing_task(task)
     sender = known.author if known else row.holder
     if sender == handoff.get("to_agent"):
         problem = same_agent(f"{sender} holds {task}")

@@ -20,7 +20,7 @@ from passdown.core.views import (
     TaskDetails,
     TaskOverview,
 )
-from passdown.errors import InvalidInput, Problem, unknown_task
+from passdown.errors import InvalidInput, Problem
 from passdown.history.state import item_documents
 from passdown.history.state import state as task_state
 from passdown.workspace.context import Context
@@ -93,9 +93,7 @@ def task(context: Context, task: str) -> TaskDetails:
         task: The task.
     """
     with context.store.reading() as reader:
-        row = reader.task(task)
-        if row is None:
-            raise unknown_task(task)
+        row = reader.existing_task(task)
         links = reader.links_to(task)
         document: JsonObject = {
             **_overview(row),
@@ -120,8 +118,8 @@ def gates(context: Context, task: str = "", *, all: bool = False) -> list[Gate]:
         all: Also gates that were answered or have passed.
     """
     with context.store.reading() as reader:
-        if task and reader.task(task) is None:
-            raise unknown_task(task)
+        if task:
+            reader.existing_task(task)
         rows = reader.gates(task, open_only=not all)
         return [
             Gate({"task": row.task, **document, **_answer(reader, row)})
@@ -149,9 +147,7 @@ def summary(context: Context, task: str, budget: int = 500, *, counter: CounterL
     """
     by = counter_of(counter, context.settings.counter)
     with context.store.reading() as reader:
-        row = reader.task(task)
-        if row is None:
-            raise unknown_task(task)
+        row = reader.existing_task(task)
         return summary_from(context, reader, row, budget, by)
 
 
@@ -192,9 +188,7 @@ def state_file(context: Context, task: str) -> str:
         task: The task.
     """
     with context.store.reading() as reader:
-        row = reader.task(task)
-        if row is None:
-            raise unknown_task(task)
+        row = reader.existing_task(task)
         stands = context.state_files.check(reader, row)
     if stands != "current":
         context.restore_state_file(task)

@@ -35,7 +35,7 @@ from passdown.core.results import Recalled
 from passdown.core.rows import NODE_PREFIX
 from passdown.core.text import has_lone_surrogate, text_problems
 from passdown.core.types import Progress
-from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable, unknown_task
+from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable
 from passdown.history.items import CitedFiles, ItemTexts
 from passdown.search.embedders import (
     MINILM,
@@ -535,8 +535,8 @@ def recall(
     only = _filter(asked, told_to)
     meaning = None if asked.by_words else context.embeddings.meaning(asked.query, only)
     with context.store.reading() as reader:
-        if asked.task and reader.task(asked.task) is None:
-            raise unknown_task(asked.task)
+        if asked.task:
+            reader.existing_task(asked.task)
         search = Search(reader, asked.query, only, meaning)
         found = search.best(asked.limit)
         answers = _ResultBuilder(context, reader, search.query.words).answers(found)

@@ -9,7 +9,7 @@ from passdown.core.kinds import stream_of
 from passdown.core.record import Head
 from passdown.core.results import HandoffCommand
 from passdown.core.task_state import TaskState
-from passdown.errors import Conflict, InvalidInput, NotAllowed, Problem, unknown_task
+from passdown.errors import Conflict, InvalidInput, NotAllowed, Problem
 from passdown.history.state import item_documents
 from passdown.history.state import state as task_state
 from passdown.ledger.channel import may_write
@@ -61,9 +61,7 @@ def receive_handoff(context: Context, command: HandoffCommand) -> TaskState:
         raise InvalidInput("the command is refused", [problem])
 
     with context.store.reading() as reader:
-        row = reader.task(command.task)
-        if row is None:
-            raise unknown_task(command.task)
+        row = reader.existing_task(command.task)
         target = row.header["target_agent"]
         if target and not may_write(target):
             raise NotAllowed(

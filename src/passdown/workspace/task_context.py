@@ -14,7 +14,7 @@ from passdown.core.names import normal_path
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import JsonObject
 from passdown.core.views import NextStep
-from passdown.errors import GateRefused, Problem, unknown_task
+from passdown.errors import GateRefused, Problem
 from passdown.history.state import item_documents, mark_superseded
 from passdown.workspace.context import Context
 
@@ -71,7 +71,7 @@ def injection(context: Context, task: str) -> str:
     from passdown.context.related import injection_for
 
     with context.store.reading() as reader:
-        needs: list[str] = _task(reader, task).details["depends_on"]
+        needs: list[str] = reader.existing_task(task).details["depends_on"]
         return injection_for([_injected(reader, need) for need in needs])
 
 
@@ -98,7 +98,7 @@ def next_steps(context: Context, task: str) -> list[NextStep]:
     from passdown.context.related import steps_for_breakdown
 
     with context.store.reading() as reader:
-        _task(reader, task)
+        reader.existing_task(task)
         steps = item_documents(reader, task, reader.open_items(task, ("n",)))
     found = steps_for_breakdown({"task_id": task, "next_steps": [step for _, step in steps]})
     return [NextStep(step) for step in found]
@@ -117,7 +117,7 @@ def compact_context(
     from passdown.context.summary import NAMED, SHOWN, compact_context
 
     with context.store.reading() as reader:
-        row = _task(reader, task)
+        row = reader.existing_task(task)
         rows, _ = _newest(reader, row, "d", statuses=_LIVE)
         replaced = {link.target for link in reader.superseders(task)}
         live = [item for item in rows if item.address not in replaced][-SHOWN - NAMED :]
@@ -153,7 +153,7 @@ def computed_context(context: Context, task: str, complexity: str = "normal") ->
     from passdown.context.related import computed_context
 
     with context.store.reading() as reader:
-        row = _task(reader, task)
+        row = reader.existing_task(task)
         needs = list(dict.fromkeys(row.details["depends_on"]))
         found = _Candidates(reader, beyond_tasks=max(len(needs) - TASKS, 0))
         for name in dict.fromkeys((task, *needs[:TASKS], WORKSPACE_TASK)):
@@ -237,7 +237,7 @@ def needs_facts(
     Types, named paths and gates are looked up; for patterns and topics the newest 500 files and
     decisions are read, and only when the agent asks for any.
     """
-    row = _task(reader, task)
+    row = reader.existing_task(task)
     wanted = context.settings.needs.get(agent, {}) if needs is None else needs
     gates: Mapping[str, str] = row.header["gates"]
     files = _files(reader, row, wanted["files"]) if wanted.get("files") else ()
@@ -295,13 +295,6 @@ def _decisions(reader: Reader, row: TaskRow) -> list[tuple[str, str, tuple[str, 
         for entry in found
         if entry["status"] in _LIVE
     ]
-
-
-def _task(reader: Reader, task: str) -> TaskRow:
-    row = reader.task(task)
-    if row is None:
-        raise unknown_task(task)
-    return row
 
 
 def _newest(
