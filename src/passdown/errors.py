@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 
@@ -281,6 +281,12 @@ class UnsafeStore(StoreError):
     """Other users of this machine could write to the store or its folder."""
 
     code = "unsafe_store"
+
+
+def raise_problems(message: str, problems: Sequence[Problem], next_step: str = "") -> None:
+    """Raise InvalidInput if there is any problem."""
+    if problems:
+        raise InvalidInput(message, problems, next_step=next_step)
 
 
 def unknown_task(task: str) -> NotFound:

@@ -141,8 +141,7 @@ def prepare_memory(key: str, content: str, metadata: Mapping[str, Any] | None) -
     if len(text) > MAX_VALUE:
         expected = f"at most {MAX_VALUE:,} characters of JSON"
         problems.append(Problem("metadata", "too_long", f"{len(text):,} characters", expected))
-    if problems:
-        raise InvalidInput(REFUSED, problems, next_step="Fix these and try again.")
+    raise_problems(REFUSED, problems, next_step="Fix these and try again.")
     return PreparedMemory(key, redact(content)[0], text)
 
 
@@ -564,8 +563,7 @@ def checked_decision(decision: Decision, task: str | None) -> dict[str, Any]:
     problems += agent_problems(decision.agent, "agent")
     problems += id_problems(task, "task") if task is not None else []
     errors = [problem for problem in problems if problem.level == "error"]
-    if errors:
-        raise InvalidInput(REFUSED, errors, next_step="Fix these and try again.")
+    raise_problems(REFUSED, errors, next_step="Fix these and try again.")
     clean: Any = redact_value(entry)[0]
     return {name: value for name, value in clean.items() if value not in (None, "", [])}
 

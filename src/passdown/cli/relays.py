@@ -27,7 +27,7 @@ from passdown.cli.parsing import Author, command, seconds
 from passdown.cli.runs import print_run_status, print_turns
 from passdown.cli.session import UsageError, is_server_url, read_input, start_tracing
 from passdown.core.text import visible
-from passdown.errors import InvalidInput, PassdownError, Problem, StoreBusy
+from passdown.errors import PassdownError, Problem, StoreBusy, raise_problems
 from passdown.relay.engine import database_faults
 from passdown.relay.run import REVIEW, WAITING
 from passdown.relay.runs import HERE, Runs, leg_name, next_commands, run_document, turn_document
@@ -561,8 +561,7 @@ def check_agents(relay: Relay, workspace: Workspace) -> None:
             path, message = f"agents.{name}.profile", f"{agent.profile!r:.80} is not known"
             expected = "a profile of the workspace"
             problems.append(Problem(path, "unknown_name", message, expected, known))
-    if problems:
-        raise InvalidInput("the relay is refused; nothing was started", problems)
+    raise_problems("the relay is refused; nothing was started", problems)
 
 
 def _show_detached(session: Session, run: Run) -> int:

@@ -29,7 +29,7 @@ from passdown.context.rendering import (
 from passdown.core.brief_facts import shown_letter
 from passdown.core.codec import as_document, encode, short_repr
 from passdown.core.values import NamedTuple
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Problem, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -225,8 +225,7 @@ def brief(
     if not problems and counter.tokens("") > budget:
         message = f"{counter.name} counts {counter.tokens('')} for a text without a character"
         problems.append(Problem("counter", "too_large", message, f"at most {budget}"))
-    if problems:
-        raise InvalidInput("no brief was made", problems)
+    raise_problems("no brief was made", problems)
     limit = Budget(budget, counter.tokens)
     attempt = 0
     while True:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from passdown.core.names import agent_problems
 from passdown.core.text import excerpt
 from passdown.core.times import parse_time
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Problem, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,8 +113,7 @@ def checked_rights(given: Iterable[str], *, is_person: bool) -> tuple[str, ...]:
         for right, why in PERSON_ONLY_RIGHTS.items()
         if right in asked and not is_person
     ]
-    if problems:
-        raise InvalidInput("no token was made", problems)
+    raise_problems("no token was made", problems)
     return tuple(right for right in RIGHTS if right in asked or right == "read")
 
 

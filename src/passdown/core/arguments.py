@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Problem, raise_problems
 
 
 def text_list(values: object, path: str, problems: list[Problem]) -> tuple[str, ...]:
@@ -77,12 +77,6 @@ def priority_problem(value: object, path: str) -> Problem:
     expected = "no priority: everything comes in the order in which it was sent"
     given = value if abs(value) < 10**18 else "a number of many digits"
     return Problem(path, "out_of_range", f"{given} given", expected)
-
-
-def raise_problems(message: str, problems: list[Problem]) -> None:
-    """Raises InvalidInput if there is any problem."""
-    if problems:
-        raise InvalidInput(message, problems)
 
 
 MAX_SUGGESTIONS = 20

@@ -19,7 +19,7 @@ from passdown.core.graph import (
 from passdown.core.index_entries import edge_of, node_of
 from passdown.core.kinds import parse_address
 from passdown.core.rows import NODE_PREFIX
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Problem, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -191,8 +191,7 @@ def graph_values(
         source, relation, target = (texts.get(n, "") for n in ("source", "relation", "target"))
         made = Edge(source, relation, target, attributes)
         joined.append(edge if isinstance(edge, Edge) else made)
-    if problems:
-        raise InvalidInput("refused; nothing was changed", problems)
+    raise_problems("refused; nothing was changed", problems)
     return read, joined
 
 

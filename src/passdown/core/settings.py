@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.core.kinds import ARTIFACT_TYPES, PHASES
 from passdown.core.tokens import COUNTERS
 from passdown.core.values import NamedTuple
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Problem, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -141,8 +141,7 @@ def parse_settings(document: Mapping[str, Any]) -> Settings:
                 _read(f"{section}.{name}", value, fields, problems)
         else:
             problems.append(_no_section(section, values))
-    if problems:
-        raise InvalidInput("the configuration has faults", problems, next_step=_WHERE)
+    raise_problems("the configuration has faults", problems, next_step=_WHERE)
     return Settings(**fields)
 
 

@@ -35,7 +35,7 @@ from passdown.core.schema import (
     check_json,
     fields_of,
 )
-from passdown.errors import Damaged, Problem
+from passdown.errors import Damaged, Problem, raise_problems
 
 Schema = dict[str, Any]
 
@@ -296,6 +296,5 @@ def read_state_file(text: str | bytes) -> dict[str, Any]:
         problems.insert(
             0, Problem("checksum", "edited_state_file", message, "an unedited file", fix)
         )
-    if problems:
-        raise InvalidInput("the state file can't be trusted", problems)
+    raise_problems("the state file can't be trusted", problems)
     return document

@@ -9,7 +9,7 @@ from passdown.core.kinds import PHASES
 from passdown.core.names import id_problems
 from passdown.core.parsing import load_json, load_yaml
 from passdown.core.text import excerpt, visible
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, Problem, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +71,7 @@ def task_template(task: str = "TASK-ID", title: str = "Name") -> str:
     Raises InvalidInput for an id that no task can have.
     """
     problems = id_problems(task, "task")
-    if problems:
-        raise InvalidInput("no template for such an id", problems)
+    raise_problems("no template for such an id", problems)
     from passdown.core.handoff_templates import yaml_template
 
     # The title is one line of a heading, whatever was given; the id can hold no mark.

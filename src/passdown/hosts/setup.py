@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.errors import InvalidInput, Problem, StoreUnavailable
+from passdown.errors import Problem, StoreUnavailable, raise_problems
 from passdown.hosts.definitions import BLOCK_FILE, COMMAND, GEMINI, HOSTS, Host
 from passdown.hosts.host_entries import (
     HOOK,
@@ -172,8 +172,7 @@ def plan_setup(
             continue
         if change is not None:
             changes.append(change)
-    if problems:
-        raise InvalidInput("nothing was written: files can't be edited as they are", problems)
+    raise_problems("nothing was written: files can't be edited as they are", problems)
     return SetupPlan(tuple(changes), tuple(served), kept)
 
 
@@ -378,8 +377,7 @@ def _check_unchanged(changes: Iterable[FileChange]) -> None:
         if now != change.before:
             message = "it was changed meanwhile"
             problems.append(Problem(change.path, "changed", message, "", "run it again"))
-    if problems:
-        raise InvalidInput("nothing was written", problems)
+    raise_problems("nothing was written", problems)
 
 
 def _missing_folders(root: str, changes: Iterable[FileChange]) -> list[str]:

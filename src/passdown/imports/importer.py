@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.types import Progress
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, Problem, raise_problems
 from passdown.imports.adr import format_of_page, import_adrs
 from passdown.imports.beads import import_beads, looks_like_beads
 from passdown.imports.job import (
@@ -165,8 +165,7 @@ def _check_arguments(
         problems.append(Problem("format", "invalid_choice", repr(format)[:40], expected))
     if progress is not None and not callable(progress):
         problems.append(wrong_type("progress", progress, "a function"))
-    if problems:
-        raise InvalidInput(NOTHING_IMPORTED, problems)
+    raise_problems(NOTHING_IMPORTED, problems)
 
 
 def detect_format(source: str) -> str:

@@ -120,8 +120,7 @@ def add_knowledge(
         known = [name for name in ends if reader.known_node(name) is not None]
         problems += check_graph(nodes, edges, known)
         problems += [] if problems else _unknown(reader, forget_nodes, forget_edges, ends)
-        if problems:
-            raise InvalidInput(REFUSED, problems, next_step="Fix these, then try again.")
+        raise_problems(REFUSED, problems, next_step="Fix these, then try again.")
         graph = graph_of(nodes, edges)
         news, warnings = _changes(reader, graph)
     body = knowledge_body(news, forget_nodes, forget_edges)

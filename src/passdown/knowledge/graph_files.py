@@ -39,7 +39,7 @@ from passdown.core.knowledge import (
 )
 from passdown.core.parsing import load_json
 from passdown.core.text import child_path, excerpt, has_lone_surrogate
-from passdown.errors import MAX_PROBLEMS, InvalidInput, Problem
+from passdown.errors import MAX_PROBLEMS, InvalidInput, Problem, raise_problems
 from passdown.ledger.durable_files import (
     keep_aside,
     named_lock,
@@ -553,6 +553,5 @@ def _whole(edges: Iterable[Edge], given: list[Relation]) -> Graph:
     problems = [problem for each in given for problem in relation_problems(each.relation)]
     own = [edge for edge in listed if edge.key in {edge_key(each) for each in given}]
     problems += check_graph((), own, ends)
-    if problems:
-        raise InvalidInput("refused; nothing was changed", problems)
+    raise_problems("refused; nothing was changed", problems)
     return graph_of(nodes, listed)

@@ -25,7 +25,7 @@ from passdown.core.parsing import load_json
 from passdown.core.record import GENESIS, Head, Record, canonical_bytes, chained
 from passdown.core.replay import replay
 from passdown.core.state_files import check_state
-from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable
+from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable, raise_problems
 from passdown.ledger.admission import record_problems
 from passdown.ledger.channel import SYSTEM_AUTHOR, with_channel
 from passdown.ledger.gates import cycle_problems
@@ -578,8 +578,7 @@ def _note_import(
 def _check_cycles(reader: Reader, tasks: Iterable[str]) -> None:
     for task in sorted(tasks):
         problems = cycle_problems(reader, task, reader.needs(task))
-        if problems:
-            raise InvalidInput(_CHANGED_NOTHING, problems)
+        raise_problems(_CHANGED_NOTHING, problems)
 
 
 class _Fork:

@@ -8,7 +8,7 @@ from passdown.core.items import grade_of
 from passdown.core.kinds import KINDS, parse_address, stream_of
 from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
-from passdown.errors import GateRefused, InvalidInput, Problem
+from passdown.errors import GateRefused, Problem, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -177,8 +177,7 @@ def entry_guard(problems_of: Callable[[Reader, dict[str, Any]], list[Problem]]) 
 
     def guard(reader: Reader, before: TaskBefore, body: dict[str, Any]) -> None:
         problems = problems_of(reader, body)
-        if problems:
-            raise InvalidInput("nothing was changed", problems)
+        raise_problems("nothing was changed", problems)
 
     return guard
 

@@ -28,7 +28,14 @@ from passdown import __version__
 from passdown.core.items import one_line
 from passdown.core.kinds import WORKSPACE_TASK
 from passdown.core.text import has_lone_surrogate, visible
-from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, StoreError
+from passdown.errors import (
+    InvalidInput,
+    NotFound,
+    PassdownError,
+    Problem,
+    StoreError,
+    raise_problems,
+)
 from passdown.mcp import tools as reading
 from passdown.mcp.definitions import BY_NAME, CHOOSE, HAND_OFF_NOW, INSTRUCTIONS, RESUME, TOOLS
 from passdown.mcp.message_spans import SpanMiddleware
@@ -84,8 +91,7 @@ def prompt_text(shared: SharedWorkspace, name: str, given: Mapping[str, str], ag
         for each in given
         if each not in known
     ]
-    if problems:
-        raise InvalidInput("the prompt is refused", problems)
+    raise_problems("the prompt is refused", problems)
     text = _resume_prompt(shared, given, agent) if name == "resume" else _hand_off_now_prompt(given)
     return visible(text, keep_newlines=True)
 

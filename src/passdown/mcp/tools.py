@@ -39,6 +39,7 @@ from passdown.errors import (
     StoreBusy,
     StoreUnavailable,
     count_problems,
+    raise_problems,
 )
 from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, RECORDS, REQUEST_KINDS
 
@@ -688,8 +689,7 @@ def _arguments_of(
     given, problems = read_arguments(BY_NAME[name], rest, tool.also)
     rules = [problem for problem in tool.rules(given) if problem.level == "error"]
     problems = one_problem_per_path([*agent_problems(writer, "agent"), *problems, *rules])
-    if problems:
-        raise InvalidInput("the arguments are refused", problems)
+    raise_problems("the arguments are refused", problems)
     return given, str(writer)
 
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.access import is_loopback
-from passdown.errors import InvalidInput, Problem, RateLimited
+from passdown.errors import Problem, RateLimited, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -172,8 +172,7 @@ def checked_names(given: list[str]) -> tuple[str, ...]:
         for name in names
         if not _NAME.fullmatch(name)
     ]
-    if problems:
-        raise InvalidInput("the server was not started", problems)
+    raise_problems("the server was not started", problems)
     return names
 
 

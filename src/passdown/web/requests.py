@@ -18,7 +18,7 @@ from passdown.core.parsing import load_json
 from passdown.core.redaction import redact
 from passdown.core.schema import check_json, json_expected, json_word
 from passdown.core.text import child_path, excerpt
-from passdown.errors import InvalidInput, NotAllowed, Problem
+from passdown.errors import InvalidInput, NotAllowed, Problem, raise_problems
 from passdown.web.openapi import CLIENT_FILES
 from passdown.workspace.context import context_of
 from passdown.workspace.files import FILES_FIELD, PROFILE_FIELD
@@ -197,8 +197,7 @@ def read_request(
         problems.append(Problem("", "unexpected_body", "a body was sent", "no body"))
     has_profile = route.takes_profile and PROFILE_FIELD in arguments
     profile = (arguments.pop(PROFILE_FIELD),) if has_profile else ()
-    if problems:
-        raise InvalidInput("the request is refused", problems, next_step="Fix all of these.")
+    raise_problems("the request is refused", problems, next_step="Fix all of these.")
     return ApiRequest(caller, arguments, loaded, client_files=files, client_profile=profile)
 
 

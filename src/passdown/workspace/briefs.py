@@ -28,7 +28,7 @@ from passdown.context.rendering import is_marker_of
 from passdown.core.kinds import deliveries_of, origins_of, stream_of
 from passdown.core.names import agent_problems
 from passdown.core.tokens import CounterLike, counter_of
-from passdown.errors import InvalidInput, PassdownError, Problem
+from passdown.errors import InvalidInput, PassdownError, Problem, raise_problems
 from passdown.history.facts import FactQuery, facts_of, latest_handoffs, task_with_open_items
 from passdown.ledger.channel import CHANNEL_FIELD
 from passdown.ledger.writer import StreamEntry
@@ -92,8 +92,7 @@ def brief_for(
         by = counter_of(counter, context.settings.counter)
     except InvalidInput as error:
         raise InvalidInput("no brief was made", [*problems, *error.problems]) from None
-    if problems:
-        raise InvalidInput("no brief was made", problems)
+    raise_problems("no brief was made", problems)
     with context.store.reading() as reader:
         if format == "summary":
             found = _summary(context, reader, task, agent, budget=budget, counter=by)

@@ -33,6 +33,7 @@ from passdown.errors import (
     NotFound,
     Problem,
     StoreUnavailable,
+    raise_problems,
 )
 from passdown.history.state import item_documents, mark_superseded
 from passdown.ledger import Entry
@@ -537,8 +538,7 @@ def relate(context: Context, source: str, relation: str, target: str, *, agent: 
     problems = relation_problems(relation)
     problems += reserved_problems(missing_nodes((source, target), ()), [edge])
     problems += check_graph((), [edge], (source, target))
-    if problems:
-        raise InvalidInput(REFUSED, problems, next_step="Fix these and try again.")
+    raise_problems(REFUSED, problems, next_step="Fix these and try again.")
     while True:
         with context.store.reading() as reader:
             seen = _seen(reader, given)

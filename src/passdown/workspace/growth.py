@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.codec import encode
 from passdown.core.text import visible
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, Problem, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -301,8 +301,7 @@ def _check(profiles: Profiles, order: Sequence[str], numbers: dict[str, int]) ->
         most = MOST_SWITCHES if name == "switches" else MOST_OF_EACH
         if not 0 <= number <= most:
             problems.append(Problem(name, "out_of_range", f"{number}", f"0 to {most:,}"))
-    if problems:
-        raise InvalidInput("nothing was measured", problems)
+    raise_problems("nothing was measured", problems)
 
 
 def _hand_over(workspace: Workspace, turn: StoryTurn) -> None:

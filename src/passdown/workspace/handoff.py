@@ -33,6 +33,7 @@ from passdown.errors import (
     Problem,
     ProblemsError,
     limited_problems,
+    raise_problems,
 )
 from passdown.ledger import Entry
 from passdown.ledger.gates import GateCheck, handoff_guard, handoff_notices, handoff_reasons
@@ -331,8 +332,7 @@ def _left_open(context: Context, handoff: JsonObject, written: Written) -> list[
 
 def _check_key(key: object) -> None:
     problems = [] if key is None else key_problems(key)
-    if problems:
-        raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
+    raise_problems("the handoff is refused", problems, next_step=NOTHING_CHANGED)
 
 
 def _no_task(error: NotFound) -> Problem:

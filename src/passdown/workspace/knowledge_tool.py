@@ -28,7 +28,7 @@ from passdown.core.graph import (
 from passdown.core.kinds import stream_of
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.schema import check_json
-from passdown.errors import GateRefused, InvalidInput, Problem
+from passdown.errors import GateRefused, InvalidInput, Problem, raise_problems
 from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph
 from passdown.knowledge.sync import DEFAULT_FILE, parts_of, split_parts, sync_path
@@ -212,8 +212,7 @@ class KnowledgeTool:
     def __init__(self, workspace: Workspace, agent: str, task: str = "") -> None:
         problems = agent_problems(agent, "agent")
         problems += id_problems(task, "task") if task != "" else []
-        if problems:
-            raise InvalidInput("no such agent or task", problems)
+        raise_problems("no such agent or task", problems)
         self._workspace = workspace
         self.agent = agent
         self.task = task

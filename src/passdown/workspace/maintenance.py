@@ -193,8 +193,7 @@ def check_new(target: str, endings: tuple[str, ...], known: Sequence[Problem] = 
             for ending in endings
             if os.path.lexists(target + ending)
         ]
-    if problems:
-        raise InvalidInput("nothing was written", problems)
+    raise_problems("nothing was written", problems)
 
 
 def reindex(context: Context, progress: Progress | None = None) -> Rebuild:
@@ -510,8 +509,7 @@ def bundle_at(path: str, max_unpacked: int | None = None) -> Bundle:
     problems = irregular_file_problems(path)
     if max_unpacked is not None:
         problems += number_problems(max_unpacked, "max_unpacked", 0)
-    if problems:
-        raise InvalidInput("nothing was imported", problems)
+    raise_problems("nothing was imported", problems)
     return read_bundle(path, max_unpacked)
 
 

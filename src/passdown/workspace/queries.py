@@ -20,7 +20,7 @@ from passdown.core.views import (
     TaskDetails,
     TaskOverview,
 )
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import Problem, raise_problems
 from passdown.history.state import item_documents
 from passdown.history.state import state as task_state
 from passdown.workspace.context import Context
@@ -69,8 +69,7 @@ def _check_filters(status: object, phase: object, agent: object) -> None:
     if not isinstance(agent, str):
         message = f"{type(agent).__name__} given"
         problems.append(Problem("agent", "wrong_type", message, "an agent's name"))
-    if problems:
-        raise InvalidInput("the filter is refused", problems)
+    raise_problems("the filter is refused", problems)
 
 
 def _overview(row: TaskRow) -> JsonObject:

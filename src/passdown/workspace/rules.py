@@ -45,7 +45,7 @@ from passdown.context.sessions import (
 from passdown.core.codec import as_document, encode, short_repr
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.views import RuleReport
-from passdown.errors import InvalidInput, PassdownError, Problem
+from passdown.errors import PassdownError, Problem, raise_problems
 from passdown.history.profiles import RuleFiles, SessionFiles, session_warning
 from passdown.workspace.context import Context
 
@@ -177,8 +177,7 @@ def _check(prompt: object, active: Active, memory: Sequence[object], summary: ob
         for path, value in texts
         if not isinstance(value, str)
     ]
-    if problems:
-        raise InvalidInput("no rules can be chosen for this prompt", problems)
+    raise_problems("no rules can be chosen for this prompt", problems)
 
 
 def _session(files: SessionFiles, id: str, now: datetime, problems: list[Problem]) -> Session:

@@ -386,8 +386,7 @@ def _vectors(embedding: NamedEmbedder, texts: list[str]) -> Sequence[Sequence[fl
         problems.append(Problem("embedder", "other_dimensions", "vectors differ", expected))
     if not all(math.isfinite(number) for vector in vectors for number in vector):
         problems.append(Problem("embedder", "not_finite", "what is no number", "finite numbers"))
-    if problems:
-        raise InvalidInput(f"the vectors of {embedding.name!r} can't be used", problems)
+    raise_problems(f"the vectors of {embedding.name!r} can't be used", problems)
     return vectors
 
 
@@ -572,8 +571,7 @@ def _filter(asked: SearchRequest, told_to: str) -> SearchFilter:
     until = _time(asked.until, "until", problems)
     if since and until and since > until:
         problems.append(Problem("until", "out_of_range", "is before since", "a later time"))
-    if problems:
-        raise InvalidInput("can't be searched for", problems)
+    raise_problems("can't be searched for", problems)
     return SearchFilter(
         kinds=asked.kinds,
         agent=asked.agent,

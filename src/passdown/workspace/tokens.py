@@ -23,7 +23,13 @@ from passdown.core.access import (
 from passdown.core.kinds import ACCESS_STREAM
 from passdown.core.text import visible
 from passdown.core.times import stamp
-from passdown.errors import InvalidInput, NotFound, Problem, StoreUnavailable, UnsafeStore
+from passdown.errors import (
+    NotFound,
+    Problem,
+    StoreUnavailable,
+    UnsafeStore,
+    raise_problems,
+)
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -77,8 +83,7 @@ class Tokens:
         if days:
             expires = stamp(now + timedelta(days=days))
         problems = access_problems(name, expires, now) + self._shared(name, is_person, now)
-        if problems:
-            raise InvalidInput("no token was made", problems)
+        raise_problems("no token was made", problems)
         allowed = checked_rights(rights, is_person=is_person)
         identity, token = new_token(os.urandom(RANDOM_BYTES))
         access = AccessToken(

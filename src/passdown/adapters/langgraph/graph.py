@@ -22,7 +22,7 @@ from passdown.adapters.states import (
     verify_handoff,
 )
 from passdown.adapters.tools import local_workspace
-from passdown.errors import IntegrityViolation, InvalidInput, Problem
+from passdown.errors import IntegrityViolation, InvalidInput, Problem, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,8 +96,7 @@ def _condition_name(condition: Condition, name: str) -> str:
     if not callable(condition) or inspect.iscoroutinefunction(condition):
         given = f"{type(condition).__name__} given"
         problems.append(Problem("condition", "wrong_type", given, "a function that isn't awaited"))
-    if problems:
-        raise InvalidInput("the edge can't be added", problems)
+    raise_problems("the edge can't be added", problems)
     return name
 
 

@@ -50,7 +50,7 @@ from passdown.adapters.states import (
 from passdown.adapters.tools import stored_keys, workspace_of
 from passdown.core.integrity import check_integrity
 from passdown.core.names import agent_problems
-from passdown.errors import GateRefused, InvalidInput, Problem
+from passdown.errors import GateRefused, InvalidInput, Problem, raise_problems
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -375,8 +375,7 @@ def _requested_route(how: NodeWrapping, command: Any, given: Plain) -> Route | N
         unknown = [name for name in names if name != END and name not in how.nodes]
         message, expected = "is no node of the graph", ", ".join(how.nodes)
         problems += [Problem(name, "not_found", message, expected) for name in unknown]
-    if problems:
-        raise InvalidInput("the agent's turn can't be handed off", problems)
+    raise_problems("the agent's turn can't be handed off", problems)
     if not names:
         return None
     is_edge = by_handoff and how.nodes is None

@@ -31,7 +31,7 @@ from passdown.core.graph import MAX_VALUE, Node, summary_line
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact
 from passdown.core.rows import NODE_PREFIX
-from passdown.errors import InvalidInput, NotFound, Problem
+from passdown.errors import InvalidInput, NotFound, Problem, raise_problems
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -132,8 +132,7 @@ def put_rows(puts: Sequence[PutOp]) -> dict[str, Any]:
         rows.append(
             {"namespace": list(op.namespace), "key": op.key, "value": value, "index": index}
         )
-    if problems:
-        raise InvalidInput(_REFUSED, problems)
+    raise_problems(_REFUSED, problems)
     return {"items": rows}
 
 
@@ -211,8 +210,7 @@ class RecallStore(BaseStore):
         Nothing is read yet. Raises InvalidInput for names that can't be.
         """
         problems = [*id_problems(name, "name"), *agent_problems(agent, "agent")]
-        if problems:
-            raise InvalidInput("the store can't be opened", problems)
+        raise_problems("the store can't be opened", problems)
         self._workspace = local_workspace(workspace, "RecallStore")
         self._streams = WorkspaceStreams(self._workspace)
         self._stream = f"store/{name}"
@@ -250,8 +248,7 @@ class RecallStore(BaseStore):
             elif not isinstance(cast("object", op), GetOp | SearchOp | ListNamespacesOp):
                 name = type(op).__name__
                 problems.append(Problem(f"ops[{number}]", "wrong_type", name, "an operation"))
-        if problems:
-            raise InvalidInput(_REFUSED, problems)
+        raise_problems(_REFUSED, problems)
         return [*puts.values()]
 
     def _answer(self, op: Op) -> Result:

@@ -18,7 +18,7 @@ from agents import Handoff, RunHooks, Runner, RunState
 from passdown.adapters.openai_agents.sessions import session_id_problems
 from passdown.adapters.tools import local_workspace, workspace_of
 from passdown.core.names import id_problems
-from passdown.errors import InvalidInput, Problem
+from passdown.errors import InvalidInput, Problem, raise_problems
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -211,7 +211,6 @@ def _streams(task: str, session_id: str) -> Sequence[str]:
     problems += session_id_problems(session_id) if session_id else []
     if not task and not session_id:
         problems.append(Problem("task", "missing", "neither is given", "a task or a session"))
-    if problems:
-        raise InvalidInput("nothing can be recorded of this run", problems)
+    raise_problems("nothing can be recorded of this run", problems)
     names = [_TASK + task] if task else []
     return [*names, _SESSION + session_id] if session_id else names

@@ -25,7 +25,7 @@ from passdown.adapters.tools import (
 from passdown.core.arguments import number_problems
 from passdown.core.redaction import redact, redact_value
 from passdown.core.text import has_lone_surrogate
-from passdown.errors import Conflict, InvalidInput, Problem
+from passdown.errors import Conflict, InvalidInput, Problem, raise_problems
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ class ItemLog:
     def __init__(self, workspace: AnyWorkspace, session_id: str) -> None:
         """Raises InvalidInput for an id that is empty, too long or no plain text."""
         problems = session_id_problems(session_id)
-        if problems:
-            raise InvalidInput("there can be no such session", problems)
+        raise_problems("there can be no such session", problems)
         self.session_id = session_id
         self._streams = WorkspaceStreams(local_workspace(workspace, "LedgerSession"))
         self._stream = STREAM + session_id
@@ -217,8 +216,7 @@ class LedgerSession:
         if max_tokens is not None and session_settings and session_settings.limit is not None:
             message = "max_tokens and a limit of items are both given"
             problems.append(Problem("session_settings", "invalid_choice", message, "one of them"))
-        if problems:
-            raise InvalidInput("there can be no such session", problems)
+        raise_problems("there can be no such session", problems)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The items in the order in which they came.
