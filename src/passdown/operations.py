@@ -1,9 +1,9 @@
 """The table of operations: everything that a workspace offers, declared once.
 
-An operation is a plain function whose first parameter is the `Context` of the open workspace. A row
-gives it a name and says how it is reached. `Workspace`, the async API, the remote client, the HTTP
-routes and the command line are derived from the rows and the functions' signatures. Rows hold
-strings, so reading the table imports nothing.
+An operation is a plain function whose first parameter is the `Context` of the open workspace, or a
+reader of its store. A row gives it a name and says how it is reached. `Workspace`, the async API,
+the remote client, the HTTP routes and the command line are derived from the rows and the functions'
+signatures. Rows hold strings, so reading the table imports nothing.
 
 Conventions, so that few rows need a function of their own:
 
@@ -46,6 +46,7 @@ class Operation(NamedTuple):
         status: The HTTP status of success.
         on_workspace: The function's first parameter is the workspace, here or behind a server;
             without a route it is made of other operations.
+        on_reader: The function's first parameter is a reader of the store.
         has_handler: A function of `passdown.web.handlers` answers instead of the conventions.
         has_client: A function of `passdown.remote.methods` calls instead of the conventions.
         instead: For what a server doesn't offer: what that is, and what to do instead.
@@ -64,6 +65,7 @@ class Operation(NamedTuple):
     takes_profile: bool = False
     media: tuple[tuple[str, str], ...] = ()
     on_workspace: bool = False
+    on_reader: bool = False
     has_handler: bool = False
     has_client: bool = False
     instead: tuple[str, str] = ("", "")
@@ -141,6 +143,11 @@ def _row(name: str, where: str, http: str = "", **rest: Any) -> Operation:
     return Operation(name, f"{package}.{module}:{function}", http, **rest)
 
 
+def _reading(name: str, where: str, http: str, **rest: Any) -> Operation:
+    """A row that only reads the store."""
+    return _row(name, where, http, on_reader=True, **rest)
+
+
 def _writing(name: str, where: str, http: str, **rest: Any) -> Operation:
     """A row that records something, in the name of `agent` unless it says otherwise."""
     given: dict[str, Any] = {"right": "write", "author": "agent", "status": 201, **rest}
@@ -165,8 +172,8 @@ def _graph(name: str, http: str, where: str = "knowledge.graph", **rest: Any) ->
 OPERATIONS: tuple[Operation, ...] = (
     _writing("create_task", "entries", "POST /api/tasks", cli="task new"),
     _writing("update_task", "entries", "PATCH /api/tasks/{task}", cli="task set", status=200),
-    _row("task", "queries", "GET /api/tasks/{task}", cli="task show"),
-    _row("tasks", "queries", "GET /api/tasks", cli="task list", paged="after"),
+    _reading("task", "queries", "GET /api/tasks/{task}", cli="task show"),
+    _reading("tasks", "queries", "GET /api/tasks", cli="task list", paged="after"),
     _writing(
         "hand_off",
         "handoff",
@@ -188,7 +195,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _writing("note", "entries", "POST /api/notes", cli="note", takes_files=True),
     _writing("warn", "entries", "POST /api/warnings", cli="warn"),
     _writing("set_status", "entries", "POST /api/items/{item}/marks", cli="mark"),
-    _row("gates", "queries", "GET /api/gates", cli="gate list"),
+    _reading("gates", "queries", "GET /api/gates", cli="gate list"),
     _writing("record_gate", "entries", "POST /api/gates", cli="gate record"),
     _writing(
         "approve",
@@ -206,12 +213,12 @@ OPERATIONS: tuple[Operation, ...] = (
         right="approve",
         author="by",
     ),
-    _row("state", "states", "GET /api/tasks/{task}/state"),
-    _row("log", "queries", "GET /api[/tasks/{task}]/log", cli="log", paged="before"),
-    _row("changes", "queries", "GET /api/changes"),
-    _row("show", "queries", "GET /api/items/{item}", cli="show"),
-    _row("diff", "queries", "GET /api/tasks/{task}/diff", cli="diff"),
-    _row("inbox", "queries", "GET /api/inbox", cli="inbox", author="agent"),
+    _reading("state", "states", "GET /api/tasks/{task}/state"),
+    _reading("log", "history.state", "GET /api[/tasks/{task}]/log", cli="log", paged="before"),
+    _reading("changes", "history.state", "GET /api/changes"),
+    _reading("show", "history.state", "GET /api/items/{item}", cli="show"),
+    _reading("diff", "history.state", "GET /api/tasks/{task}/diff", cli="diff"),
+    _reading("inbox", "queries", "GET /api/inbox", cli="inbox", author="agent"),
     _row("artifacts", "queries", "GET /api/tasks/{task}/artifacts", has_client=True),
     _row("brief", "briefs", "GET /api/tasks/{task}/brief", cli="brief", author="agent"),
     _row(
@@ -224,8 +231,15 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _row("recall", "search", "POST /api/recall", cli="recall", author="told_to"),
     _row("verify", "maintenance:verify_workspace", "POST /api/verify", cli="verify", is_heavy=True),
-    _row("context.deliveries", "queries", "GET /api[/tasks/{task}]/deliveries", paged="before"),
-    _row("context.why", "queries", "GET /api/items/{item}/why", cli="why", author="agent"),
+    _reading(
+        "context.deliveries",
+        "history.deliveries",
+        "GET /api[/tasks/{task}]/deliveries",
+        paged="before",
+    ),
+    _reading(
+        "context.why", "history.deliveries", "GET /api/items/{item}/why", cli="why", author="agent"
+    ),
     _row(
         "context.prompt",
         "prompts",
@@ -264,15 +278,19 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _row("decisions.get", "entries:get_decision", "GET /api/stored-decisions"),
     _row("decisions.address", "entries:decision_address", "GET /api/stored-decisions/address"),
-    _row("files.load", "states", "GET /api/tasks/{task}/state"),
-    _row("files.state_document", "queries", "GET /api/tasks/{task}/state", cli="state"),
+    _reading("files.load", "states", "GET /api/tasks/{task}/state"),
+    _reading(
+        "files.state_document", "history.state:state", "GET /api/tasks/{task}/state", cli="state"
+    ),
     _row(
         "files.state_file",
         "queries",
         instead=("its state files", "files.state_document (passdown state) gives what one holds."),
     ),
-    _row("files.history", "queries:path_history", "GET /api/tasks/{task}/paths", cli="history"),
-    _row("files.inline_plan", "queries", "GET /api/tasks/{task}/inline"),
+    _reading(
+        "files.history", "history.state:path_history", "GET /api/tasks/{task}/paths", cli="history"
+    ),
+    _reading("files.inline_plan", "history.state", "GET /api/tasks/{task}/inline"),
     _row("files.checkout", "maintenance", on_workspace=True),
     _writing(
         "knowledge.add", "knowledge.graph:add_knowledge", "POST /api/knowledge", cli="knowledge add"

@@ -14,8 +14,10 @@ from passdown.core.kinds import (
     stream_of,
 )
 from passdown.core.types import NEWEST
+from passdown.core.views import Delivery, Explanation
 from passdown.errors import NotFound, unknown_task
 from passdown.ledger.writer import damaged_stream
+from passdown.store.statements import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow
     from passdown.core.types import JsonObject
-    from passdown.store.statements import Reader
 
 
 PAGE = 200
@@ -31,13 +32,22 @@ MOST_SCANNED = 20_000
 _WITH_ARTIFACTS = ("switched", "artifact_saved")
 
 
-def delivery_log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[JsonObject]:
-    """Deliveries newest first: of one task (below a number) or of all (below a sequence number)."""
+def deliveries(
+    reader: Reader, task: str | None = None, *, limit: int = 50, before: int = NEWEST
+) -> list[Delivery]:
+    """Which briefs, switches and search results agents were given, newest first.
+
+    Args:
+        task: Only deliveries about this task.
+        limit: The largest number of deliveries.
+        before: Only deliveries below this number of the task, or this `seq` of all tasks.
+    """
     if task is None:
-        return [_line(record) for record in reader.latest(before, limit, DELIVERY_STREAM)]
+        return [Delivery(_line(record)) for record in reader.latest(before, limit, DELIVERY_STREAM)]
     if task != WORKSPACE_TASK and reader.task(task) is None:
         raise unknown_task(task)
-    return [_line(record) for record in reader.records_before(deliveries_of(task), before, limit)]
+    found = reader.records_before(deliveries_of(task), before, limit)
+    return [Delivery(_line(record)) for record in found]
 
 
 def _line(record: Record) -> JsonObject:
@@ -95,8 +105,13 @@ def _artifacts(records: Iterable[Record]) -> list[JsonObject]:
     return found
 
 
-def explain_delivery(reader: Reader, item: str, agent: str) -> JsonObject:
-    """Whether and when an agent was shown an item, or what kept it out of its latest brief."""
+def why(reader: Reader, item: str, *, agent: str) -> Explanation:
+    """Whether and when an agent was given an item, or what kept it out of its brief.
+
+    Args:
+        item: The address of the item, such as T-1#d2.
+        agent: The agent.
+    """
     address = parse_address(item)
     row = reader.item(*address) if address else None
     if address is None or row is None:
@@ -130,11 +145,11 @@ def explain_delivery(reader: Reader, item: str, agent: str) -> JsonObject:
     if shown:
         times = "once" if len(shown) == 1 else f"{len(shown)} times"
         reason = f"shown {times}, last on {shown[0]['at']} ({shown[0]['length']})"
-        return {**found, "reason": reason}
+        return Explanation({**found, "reason": reason})
     if latest is None:
-        return {**found, "reason": "this agent has had no brief of this task"}
+        return Explanation({**found, "reason": "this agent has had no brief of this task"})
     is_later = _is_later(reader, row, latest)
-    return {**found, **_reason(row, latest, status, is_later=is_later)}
+    return Explanation({**found, **_reason(row, latest, status, is_later=is_later)})
 
 
 def _gate_of(reader: Reader, row: ItemRow) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from passdown.core.record import Record
     from passdown.core.rows import ItemRow
-    from passdown.core.types import JsonObject
     from passdown.ledger.project_files import FileOnDisk, Project
     from passdown.store.statements import Reader
 
@@ -107,63 +106,3 @@ class CitedFiles:
         if now.sha256 is None:
             return "" if content.is_remote else "is gone"
         return "" if now.sha256 == recorded.removeprefix("sha256:") else "has changed"
-
-
-BYTES_PER_TOKEN = 4
-
-
-def artifact_report(reader: Reader, task: str, project: Project) -> list[JsonObject]:
-    """Every artifact of a task with what the disk says now."""
-    from passdown.history.state import item_documents
-
-    reader.existing_task(task)
-    return [
-        {**document, "now": artifact_status(document, project)}
-        for _, document in item_documents(reader, task, reader.current_artifacts(task))
-    ]
-
-
-def artifact_status(document: JsonObject, project: Project) -> str:
-    """What became of an artifact since its handoff: same, changed or missing."""
-    found = project.measure(document["path"])
-    recorded = document.get("sha256")
-    if found.sha256 is None:
-        was_deleted = document.get("change") == "delete" and recorded is None
-        return "same" if was_deleted and found.problem is None else "missing"
-    return "same" if found.sha256 == (recorded or "").removeprefix("sha256:") else "changed"
-
-
-def path_history(reader: Reader, task: str, path: str) -> list[JsonObject]:
-    """Every entry that a task has had for a path, oldest first."""
-    from passdown.history.state import item_documents
-
-    reader.existing_task(task)
-    return [
-        document for _, document in item_documents(reader, task, reader.path_history(task, path))
-    ]
-
-
-def inline_plan(artifacts: list[JsonObject], budget_tokens: int) -> JsonObject:
-    """Which artifacts fit into a budget and which stay references, smallest first.
-
-    Sizes count as tokens of four bytes each, rounded up. Smallest first puts the most files
-    inline.
-    """
-    inline: list[str] = []
-    references: list[str] = []
-    used = 0
-    sized = sorted(artifacts, key=lambda a: (a.get("size_bytes") or 0, a["path"]))
-    for artifact in sized:
-        size = artifact.get("size_bytes")
-        tokens = -(-(size or 0) // BYTES_PER_TOKEN)
-        if size is not None and used + tokens <= budget_tokens:
-            inline.append(artifact["path"])
-            used += tokens
-        else:
-            references.append(artifact["path"])
-    return {
-        "budget_tokens": budget_tokens,
-        "used_tokens": used,
-        "inline": inline,
-        "references": references,
-    }

@@ -1,4 +1,4 @@
-"""A task's state now and at any past version, the log, and what differs between versions."""
+"""A task's state now and at any past version, its artifacts, the log, and what differs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from passdown.core.kinds import (
     stream_of,
     task_of,
 )
-from passdown.core.types import NEWEST
+from passdown.core.types import NEWEST, JsonObject
+from passdown.core.views import ArtifactStatus, Changes, Item, LogEntry, StateDiff
 from passdown.errors import NotFound, unknown_task
 from passdown.ledger.channel import CHANNEL_FIELD
+from passdown.store.statements import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,12 +27,16 @@ if TYPE_CHECKING:
     from passdown.core.record import Record
     from passdown.core.replay import Replayed
     from passdown.core.rows import ItemRow, LinkRow, TaskRow
-    from passdown.core.types import JsonObject
-    from passdown.store.statements import Reader
+    from passdown.ledger.project_files import Project
 
 
 def state(reader: Reader, task: str, version: int | None = None) -> JsonObject:
-    """The whole state of a task, as a document."""
+    """A task's state now, or at a past version, as in its state file.
+
+    Args:
+        task: The task.
+        version: The version; the current one by default.
+    """
     row = reader.existing_task(task)
     if version is not None and version != row.version:
         return state_at(reader, row, version)
@@ -133,22 +139,26 @@ def links_at(links: Iterable[LinkRow], as_of: int | None) -> list[LinkRow]:
     ]
 
 
-def show(reader: Reader, address: str) -> JsonObject:
-    """One item by its address, with the record that it came from."""
-    parsed = parse_address(address)
+def show(reader: Reader, item: str) -> Item:
+    """One item by its address, with the record, author and time that it came from.
+
+    Args:
+        item: The address, such as T-1#d2.
+    """
+    parsed = parse_address(item)
     row = reader.item(*parsed) if parsed else None
     record = reader.record(stream_of(row.task), row.position) if row else None
     if row is None or record is None or parsed is None:
         raise NotFound(
-            f"there is no item {address[:140]!r}",
+            f"there is no item {item[:140]!r}",
             next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
         )
     body = record.document()
     document = item_document(row, record, body)
-    links = [link for link in reader.links_to(address) if link.relation == "supersedes"]
+    links = [link for link in reader.links_to(item) if link.relation == "supersedes"]
     if links and document["status"] != "superseded":
         document.update(status="superseded", superseded_by=links[-1].source)
-    blocked = [link.target for link in reader.links_from(address) if link.relation == "blocks"]
+    blocked = [link.target for link in reader.links_from(item) if link.relation == "blocks"]
     if blocked:
         document["blocks"] = blocked
     hints = _hints(document)
@@ -157,7 +167,7 @@ def show(reader: Reader, address: str) -> JsonObject:
 
     origin = RecordOrigins(reader).of(record, body)
     document["source"] = {**envelope(record), "task": row.task, **origin}
-    return document
+    return Item(document)
 
 
 def _hints(document: JsonObject) -> list[str]:
@@ -185,33 +195,43 @@ def envelope(record: Record) -> JsonObject:
 _EPHEMERAL = {"schema", "task_id", "version", "digest", "updated_at"}
 
 
-def log(reader: Reader, task: str | None, *, before: int, limit: int) -> list[JsonObject]:
-    """Records newest first: of one task (below a version) or of all (below a sequence number)."""
+def log(
+    reader: Reader, task: str | None = None, *, limit: int = 50, before: int = NEWEST
+) -> list[LogEntry]:
+    """Records newest first, of one task or of all tasks.
+
+    Args:
+        task: Only records of this task.
+        limit: The largest number of records.
+        before: Only records below this version of the task, or this `seq` of all tasks.
+    """
     origins = RecordOrigins(reader)
     if task is None:
         found = [*reader.latest(before, limit, TASK_STREAM)]
         found += reader.latest(before, limit, RECOVERY_STREAM)
         found.sort(key=lambda record: -record.seq)
-        return [_line(record, origins) for record in found[:limit]]
+        return [LogEntry(_line(record, origins)) for record in found[:limit]]
     if reader.head(stream_of(task)) is None:
         raise unknown_task(task)
     found = reader.records_before(stream_of(task), before, limit)
-    return [_line(record, origins) for record in found]
+    return [LogEntry(_line(record, origins)) for record in found]
 
 
-def changes_after(reader: Reader, *, after: int | None, limit: int) -> JsonObject:
-    """Records of tasks in the order of the whole store, after a sequence number; `last` is how far
-    this looked, and where to go on. Up to `limit` records are looked at, of tasks and others. After
-    None there is nothing: `last` is where the store ends.
+def changes(reader: Reader, after: int | None = 0, *, limit: int = 500) -> Changes:
+    """What was recorded of tasks after a `seq`, oldest first, and the `last` one looked at.
+
+    Args:
+        after: The `last` of the previous call; None for nothing but where the records end now.
+        limit: The largest number of records that are looked at, of tasks and others.
     """
     if after is None:
         newest = reader.latest(NEWEST, 1)
-        return {"changes": [], "last": newest[0].seq if newest else 0}
+        return Changes({"changes": [], "last": newest[0].seq if newest else 0})
     looked_at = list(islice(reader.tail(after), limit))
     of_tasks = [record for record in looked_at if record.stream.startswith(TASK_STREAM)]
     origins = RecordOrigins(reader)
     lines = [_line(record, origins) for record in of_tasks]
-    return {"changes": lines, "last": looked_at[-1].seq if looked_at else after}
+    return Changes({"changes": lines, "last": looked_at[-1].seq if looked_at else after})
 
 
 def _line(record: Record, origins: RecordOrigins) -> JsonObject:
@@ -279,8 +299,14 @@ def _texts(entry: JsonObject) -> list[str]:
     return [str(entry[name]) for name in named if name in entry]
 
 
-def diff(reader: Reader, task: str, old: int, new: int) -> JsonObject:
-    """What differs between two versions: fields, items added, items changed, and what is gone."""
+def diff(reader: Reader, task: str, old: int, new: int) -> StateDiff:
+    """What differs between two versions of a task.
+
+    Args:
+        task: The task.
+        old: The older version.
+        new: The newer version.
+    """
     before, after = state(reader, task, old), state(reader, task, new)
     fields = {
         name: {"old": before.get(name), "new": after.get(name)}
@@ -288,15 +314,17 @@ def diff(reader: Reader, task: str, old: int, new: int) -> JsonObject:
         if before.get(name) != after.get(name)
     }
     lists = {name: _compare(before[name], after[name]) for name in LISTS.values()}
-    return {
-        "task": task,
-        "old": before["version"],
-        "new": after["version"],
-        "fields": fields,
-        "added": {name: parts[0] for name, parts in lists.items() if parts[0]},
-        "changed": {name: parts[1] for name, parts in lists.items() if parts[1]},
-        "removed": {name: parts[2] for name, parts in lists.items() if parts[2]},
-    }
+    return StateDiff(
+        {
+            "task": task,
+            "old": before["version"],
+            "new": after["version"],
+            "fields": fields,
+            "added": {name: parts[0] for name, parts in lists.items() if parts[0]},
+            "changed": {name: parts[1] for name, parts in lists.items() if parts[1]},
+            "removed": {name: parts[2] for name, parts in lists.items() if parts[2]},
+        }
+    )
 
 
 def _compare(
@@ -381,3 +409,67 @@ def _import(record: Record) -> tuple[range, JsonObject]:
     origin = {"by": record.author, "at": record.at}
     origin |= {name: body[name] for name in ("bundle", CHANNEL_FIELD) if name in body}
     return range(body.get("first", body["version"]), body["version"] + 1), origin
+
+
+BYTES_PER_TOKEN = 4
+
+
+def artifact_report(reader: Reader, task: str, project: Project) -> list[ArtifactStatus]:
+    """Every artifact of a task with what the disk says now."""
+    reader.existing_task(task)
+    return [
+        ArtifactStatus({**document, "now": artifact_status(document, project)})
+        for _, document in item_documents(reader, task, reader.current_artifacts(task))
+    ]
+
+
+def artifact_status(document: JsonObject, project: Project) -> str:
+    """What became of an artifact since its handoff: same, changed or missing."""
+    found = project.measure(document["path"])
+    recorded = document.get("sha256")
+    if found.sha256 is None:
+        was_deleted = document.get("change") == "delete" and recorded is None
+        return "same" if was_deleted and found.problem is None else "missing"
+    return "same" if found.sha256 == (recorded or "").removeprefix("sha256:") else "changed"
+
+
+def path_history(reader: Reader, task: str, path: str) -> list[ArtifactStatus]:
+    """Every entry that a task has had for a path, oldest first.
+
+    Args:
+        task: The task.
+        path: Relative to the project.
+    """
+    reader.existing_task(task)
+    found = item_documents(reader, task, reader.path_history(task, path))
+    return [ArtifactStatus(document) for _, document in found]
+
+
+def inline_plan(reader: Reader, task: str, budget: int) -> JsonObject:
+    """Which artifacts fit into a token budget and which stay references.
+
+    Sizes count as tokens of four bytes each, rounded up. Smallest first puts the most files
+    inline.
+
+    Args:
+        task: The task.
+        budget: In tokens.
+    """
+    inline: list[str] = []
+    references: list[str] = []
+    used = 0
+    artifacts = state(reader, task)["artifacts"]
+    for artifact in sorted(artifacts, key=lambda a: (a.get("size_bytes") or 0, a["path"])):
+        size = artifact.get("size_bytes")
+        tokens = -(-(size or 0) // BYTES_PER_TOKEN)
+        if size is not None and used + tokens <= budget:
+            inline.append(artifact["path"])
+            used += tokens
+        else:
+            references.append(artifact["path"])
+    return {
+        "budget_tokens": budget,
+        "used_tokens": used,
+        "inline": inline,
+        "references": references,
+    }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def artifacts(ws: RemoteWorkspace, task: str) -> list[ArtifactStatus]:
     """A task's artifacts, compared with the files beneath the folder of this program."""
-    from passdown.history.items import artifact_status
+    from passdown.history.state import artifact_status
     from passdown.ledger.project_files import Project
 
     project = Project(os.getcwd(), "")

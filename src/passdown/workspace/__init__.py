@@ -152,12 +152,18 @@ class Workspace:
             context.refusal = context.lost_ledger()  # it may have been put back meanwhile
             if context.refusal is not None:
                 raise context.refusal
-        given_to = self if operation.on_workspace else context
         task = checked_arguments(function, args, given).get("task")
+
+        def run() -> Any:
+            if operation.on_reader:
+                with context.store.reading() as reader:
+                    return function(reader, *args, **given)
+            return function(self if operation.on_workspace else context, *args, **given)
+
         if operation.right != "read" or not isinstance(task, str) or not task:
-            return function(given_to, *args, **given)  # writes are refused by the ledger
+            return run()  # writes are refused by the ledger
         try:
-            result = function(given_to, *args, **given)
+            result = run()
         except NotFound as error:
             if lost := context.lost_history(task):
                 raise lost from error

@@ -6,33 +6,20 @@ from typing import TYPE_CHECKING
 
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK, stream_of
 from passdown.core.tokens import CounterLike, counter_of
-from passdown.core.types import NEWEST, JsonObject
-from passdown.core.views import (
-    ArtifactStatus,
-    Changes,
-    Delivery,
-    Explanation,
-    Gate,
-    InboxEntry,
-    Item,
-    LogEntry,
-    StateDiff,
-    TaskDetails,
-    TaskOverview,
-)
+from passdown.core.types import JsonObject
+from passdown.core.views import ArtifactStatus, Gate, InboxEntry, TaskDetails, TaskOverview
 from passdown.errors import Problem, raise_problems
-from passdown.history.state import item_documents
-from passdown.history.state import state as task_state
+from passdown.history.state import artifact_report, item_documents
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.tokens import Counter
-    from passdown.store.statements import Reader
 
 
 def tasks(
-    context: Context,
+    reader: Reader,
     *,
     status: str = "",
     phase: str = "",
@@ -53,9 +40,8 @@ def tasks(
     """
     _check_filters(status, phase, agent)
     filters = {"status": status, "phase": phase, "agent": agent}
-    with context.store.reading() as reader:
-        # One more than asked for: one may be no task, and leaving it out must not end a page.
-        rows = reader.tasks(**filters, limit=limit + 1, after=after)
+    # One more than asked for: one may be no task, and leaving it out must not end a page.
+    rows = reader.tasks(**filters, limit=limit + 1, after=after)
     kept = [row for row in rows if with_workspace or row.task != WORKSPACE_TASK]
     return [TaskOverview(_overview(row)) for row in kept[:limit]]
 
@@ -85,46 +71,44 @@ def _overview(row: TaskRow) -> JsonObject:
     }
 
 
-def task(context: Context, task: str) -> TaskDetails:
+def task(reader: Reader, task: str) -> TaskDetails:
     """One task: what it is, its state, what it needs and what needs it.
 
     Args:
         task: The task.
     """
-    with context.store.reading() as reader:
-        row = reader.existing_task(task)
-        links = reader.links_to(task)
-        document: JsonObject = {
-            **_overview(row),
-            **row.details,
-            "created_by": row.header["created_by"],
-            "created_at": row.header["created_at"],
-            "needs": reader.needs(task),
-            "needed_by": reader.dependents(task),
-            "blocked_by": [link.source for link in links if not link.closed_seq],
-            "counts": row.header["counts"],
-            "open": [d for _, d in item_documents(reader, task, reader.open_items(task))],
-            "digest": row.digest,
-        }
+    row = reader.existing_task(task)
+    links = reader.links_to(task)
+    document: JsonObject = {
+        **_overview(row),
+        **row.details,
+        "created_by": row.header["created_by"],
+        "created_at": row.header["created_at"],
+        "needs": reader.needs(task),
+        "needed_by": reader.dependents(task),
+        "blocked_by": [link.source for link in links if not link.closed_seq],
+        "counts": row.header["counts"],
+        "open": [d for _, d in item_documents(reader, task, reader.open_items(task))],
+        "digest": row.digest,
+    }
     return TaskDetails(document)
 
 
-def gates(context: Context, task: str = "", *, all: bool = False) -> list[Gate]:
+def gates(reader: Reader, task: str = "", *, all: bool = False) -> list[Gate]:
     """Human gates that wait and quality gates that have failed, of one task or of all tasks.
 
     Args:
         task: Only gates of this task.
         all: Also gates that were answered or have passed.
     """
-    with context.store.reading() as reader:
-        if task:
-            reader.existing_task(task)
-        rows = reader.gates(task, open_only=not all)
-        return [
-            Gate({"task": row.task, **document, **_answer(reader, row)})
-            for row in rows
-            for _, document in item_documents(reader, row.task, [row])
-        ]
+    if task:
+        reader.existing_task(task)
+    rows = reader.gates(task, open_only=not all)
+    return [
+        Gate({"task": row.task, **document, **_answer(reader, row)})
+        for row in rows
+        for _, document in item_documents(reader, row.task, [row])
+    ]
 
 
 def _answer(reader: Reader, row: ItemRow) -> JsonObject:
@@ -194,80 +178,13 @@ def state_file(context: Context, task: str) -> str:
     return context.state_path(task)
 
 
-def state_document(context: Context, task: str, version: int | None = None) -> JsonObject:
-    """A task's state now, or at a past version, as in its state file.
-
-    Args:
-        task: The task.
-        version: The version; the current one by default.
-    """
-    with context.store.reading() as reader:
-        return task_state(reader, task, version)
-
-
-def log(
-    context: Context, task: str | None = None, *, limit: int = 50, before: int = NEWEST
-) -> list[LogEntry]:
-    """Records newest first, of one task or of all tasks.
-
-    Args:
-        task: Only records of this task.
-        limit: The largest number of records.
-        before: Only records below this version of the task, or this `seq` of all tasks.
-    """
-    from passdown.history.state import log
-
-    with context.store.reading() as reader:
-        return [LogEntry(line) for line in log(reader, task, before=before, limit=limit)]
-
-
-def changes(context: Context, after: int | None = 0, *, limit: int = 500) -> Changes:
-    """What was recorded of tasks after a `seq`, oldest first, and the `last` one looked at.
-
-    Args:
-        after: The `last` of the previous call; None for nothing but where the records end now.
-        limit: The largest number of records.
-    """
-    from passdown.history.state import changes_after
-
-    with context.store.reading() as reader:
-        return Changes(changes_after(reader, after=after, limit=limit))
-
-
-def show(context: Context, item: str) -> Item:
-    """One item by its address, with the record, author and time that it came from.
-
-    Args:
-        item: The address, such as T-1#d2.
-    """
-    from passdown.history.state import show
-
-    with context.store.reading() as reader:
-        return Item(show(reader, item))
-
-
-def diff(context: Context, task: str, old: int, new: int) -> StateDiff:
-    """What differs between two versions of a task.
-
-    Args:
-        task: The task.
-        old: The older version.
-        new: The newer version.
-    """
-    from passdown.history.state import diff
-
-    with context.store.reading() as reader:
-        return StateDiff(diff(reader, task, old, new))
-
-
-def inbox(context: Context, agent: str) -> list[InboxEntry]:
+def inbox(reader: Reader, agent: str) -> list[InboxEntry]:
     """The handoffs that wait for an agent.
 
     Args:
         agent: The receiver.
     """
-    with context.store.reading() as reader:
-        return [InboxEntry(row._asdict()) for row in reader.inbox(agent)]
+    return [InboxEntry(row._asdict()) for row in reader.inbox(agent)]
 
 
 def artifacts(context: Context, task: str) -> list[ArtifactStatus]:
@@ -276,63 +193,5 @@ def artifacts(context: Context, task: str) -> list[ArtifactStatus]:
     Args:
         task: The task.
     """
-    from passdown.history.items import artifact_report
-
     with context.store.reading() as reader:
-        report = artifact_report(reader, task, context.project)
-        return [ArtifactStatus(artifact) for artifact in report]
-
-
-def path_history(context: Context, task: str, path: str) -> list[ArtifactStatus]:
-    """Every entry that a task has had for a path, oldest first.
-
-    Args:
-        task: The task.
-        path: Relative to the project.
-    """
-    from passdown.history.items import path_history
-
-    with context.store.reading() as reader:
-        return [ArtifactStatus(entry) for entry in path_history(reader, task, path)]
-
-
-def inline_plan(context: Context, task: str, budget: int) -> JsonObject:
-    """Which artifacts fit into a token budget and which stay references.
-
-    Args:
-        task: The task.
-        budget: In tokens.
-    """
-    from passdown.history.items import inline_plan
-
-    return inline_plan(state_document(context, task)["artifacts"], budget)
-
-
-def deliveries(
-    context: Context, task: str | None = None, *, limit: int = 50, before: int = NEWEST
-) -> list[Delivery]:
-    """Which briefs, switches and search results agents were given, newest first.
-
-    Args:
-        task: Only deliveries about this task.
-        limit: The largest number of deliveries.
-        before: Only deliveries below this number of the task, or this `seq` of all tasks.
-    """
-    from passdown.history.deliveries import delivery_log
-
-    with context.store.reading() as reader:
-        found = delivery_log(reader, task, before=before, limit=limit)
-        return [Delivery(entry) for entry in found]
-
-
-def why(context: Context, item: str, *, agent: str) -> Explanation:
-    """Whether and when an agent was given an item, or what kept it out of its brief.
-
-    Args:
-        item: The address of the item, such as T-1#d2.
-        agent: The agent.
-    """
-    from passdown.history.deliveries import explain_delivery
-
-    with context.store.reading() as reader:
-        return Explanation(explain_delivery(reader, item, agent))
+        return artifact_report(reader, task, context.project)

@@ -13,34 +13,32 @@ from passdown.errors import Conflict, InvalidInput, NotAllowed, Problem
 from passdown.history.state import item_documents
 from passdown.history.state import state as task_state
 from passdown.ledger.channel import may_write
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from passdown.core.rows import TaskRow
-    from passdown.store.statements import Reader
 
 
-def state(context: Context, task: str, version: int | None = None) -> TaskState:
+def state(reader: Reader, task: str, version: int | None = None) -> TaskState:
     """A task's state now, or at a past version.
 
     Args:
         task: The task.
         version: The version; the current one by default.
     """
-    with context.store.reading() as reader:
-        return TaskState.from_dict(task_state(reader, task, version))
+    return TaskState.from_dict(task_state(reader, task, version))
 
 
-def load(context: Context, task: str) -> TaskState | None:
+def load(reader: Reader, task: str) -> TaskState | None:
     """A task's state now, or None for an unknown task.
 
     Args:
         task: The task.
     """
-    with context.store.reading() as reader:
-        if reader.task(task) is None:
-            return None
-        return TaskState.from_dict(task_state(reader, task))
+    if reader.task(task) is None:
+        return None
+    return TaskState.from_dict(task_state(reader, task))
 
 
 def receive_handoff(context: Context, command: HandoffCommand) -> TaskState:
