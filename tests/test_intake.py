@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from passdown.core.intake import handoff_schema, task_schema
 from passdown.errors import InvalidInput, Problem
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.folders import new_folder
+from tests.serving import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -751,3 +753,29 @@ def test_shapes_can_be_read_where_files_are_elsewhere(tmp_path: Path) -> None:
         ws.create_task("T-1", title="Login", agent="planner")
         ws.hand_off(given)
         assert state_file(ws.files.state_document("T-1"))["artifacts"] == given["artifacts"]
+
+
+@pytest.mark.parametrize("place", ["metadata", "weird", "metadata.deep", "decision"])
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_key_that_is_no_text_is_refused_wherever_it_is(
+    tmp_path: Path, place: str, is_remote: bool
+) -> None:
+    """`1` and `"1"` would be one key in JSON: nobody loses a value without being told."""
+    odd: Any = {1: "a", "1": "b"}
+    given: dict[str, Any] = {
+        "metadata": {"metadata": odd},
+        "weird": {"weird": odd},
+        "metadata.deep": {"metadata": {"deep": [odd]}},
+        "decision": {"decisions": [{"summary": "x", "rationale": "y", "weird": odd}]},
+    }[place]
+    with contextlib.ExitStack() as opened:
+        ws = opened.enter_context(passdown.open(str(tmp_path)))
+        ws.create_task("T-1", title="Login", agent="dev")
+        if is_remote:
+            server = opened.enter_context(served(ws))
+            ws = opened.enter_context(server.opened("dev", "read", "write"))
+        handoff = {"task": "T-1", "outcome": "completed", **given}
+        for handed in ((handoff,), ()):
+            with pytest.raises(InvalidInput, match="a key is int"):
+                ws.hand_off(*handed, **({} if handed else handoff))
+        assert ws.task("T-1").version == 1

@@ -6,8 +6,9 @@ import asyncio
 import json
 import subprocess
 import sys
+import urllib.request
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -18,6 +19,8 @@ from passdown.adapters.memory import DecisionMemory, LedgerMemory, MemoryResult,
 from passdown.adapters.states import AgentState, astep, context_of, handoff_update, step
 from passdown.core.integrity import compare_states, state_checksum
 from passdown.errors import InvalidInput
+from passdown.mcp.tools import call_tool
+from tests.serving import Lent, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,8 +73,6 @@ def test_values_take_the_storys_names_and_have_a_time() -> None:
     make: Any = Decision
     given = make(summary="x", rationale="y", timestamp=NOON)
     assert given.at == NOON
-    with pytest.raises(TypeError, match="timestamp"):
-        make(summary="x", rationale="y", timestamp=NOON, at=NOON)
     with pytest.raises(TypeError, match="nonsense"):
         make(summary="x", rationale="y", nonsense=1)
 
@@ -395,3 +396,140 @@ def test_duration_bytes_and_counts_are_recorded_with_each_handoff(ws: Workspace)
     step(lambda _: {}, {}, agent="pm", to="dev", workspace=ws, task="T-1")
     assert ws.show("T-1#h2").to_dict()["metrics"]["counts"] == {}
     assert not ws.verify().findings
+
+
+def through(
+    interface: str, ws: Workspace, tmp_path: Path, operation: str, given: Plain
+) -> tuple[int, str]:
+    """An operation with plain fields, through one of the interfaces: whether it went wrong, and
+    everything that was said.
+    """
+    if interface == "python":
+        calls: dict[str, Any] = {"hand_off": ws.hand_off, "decide": ws.decide}
+        return 0, str(calls[operation](**given).warnings)
+    if interface == "mcp":
+        name = {"hand_off": "handoff"}.get(operation, operation)
+        answer = call_tool(cast("Any", Lent(ws)), name, given, "analyst")
+        return int(answer.is_error), answer.text
+    if interface == "http":
+        with served(ws) as server:
+            path = "handoffs" if operation == "hand_off" else "decisions"
+            request = urllib.request.Request(
+                f"{server.url}/api/{path}",
+                json.dumps(given).encode(),
+                {
+                    "Authorization": f"Bearer {server.token('analyst', 'read', 'write')}",
+                    "Content-Type": "application/json",
+                },
+            )
+            with urllib.request.urlopen(request) as response:
+                return 0, response.read().decode()
+    if operation == "hand_off":
+        (tmp_path / "h.json").write_text(json.dumps(given))
+        words = ["handoff", "h.json"]
+    else:
+        words = ["decide", given["summary"], "--why", given["rationale"], "--task", given["task"]]
+        words += ["--agent", given["agent"], "--at", given["timestamp"]]
+        words += [f"--artifact={name}" for name in given["related_artifacts"]]
+    ended = subprocess.run(
+        [sys.executable, "-m", "passdown", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+INTERFACES = ["python", "command line", "http", "mcp"]
+
+
+@pytest.mark.promise("S0-7")
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_a_handoff_takes_a_time_and_memory_refs(
+    ws: Workspace, tmp_path: Path, interface: str
+) -> None:
+    handoff = {
+        "task": "T-1",
+        "outcome": "completed",
+        "source_agent": "analyst",
+        "target_agent": "pm",
+        "summary": "Requirements are clear.",
+        "timestamp": NOON.isoformat(),
+        "memory_refs": ["req:001", "T-1#d1"],
+        "decisions": [{"summary": "Use JWT", "rationale": "no store"}],
+    }
+    code, said = through(interface, ws, tmp_path, "hand_off", handoff)
+    assert (code, "schema" in said, "unknown" in said) == (0, False, False), said
+    recorded = ws.show("T-1#h1").to_dict()
+    assert recorded["at"] == "2026-05-04T10:00:00.000000Z"
+    assert recorded["memory_refs"] == ["req:001", "T-1#d1"]
+    assert "metadata" not in recorded
+    assert ws.state("T-1").handoff_at == NOON
+    context = ws.context.handoff_context("T-1")
+    assert (context.timestamp, context.memory_refs) == (NOON, ("req:001", "T-1#d1"))
+    assert not ws.verify().findings
+
+
+@pytest.mark.promise("S0-6")
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_a_decision_takes_the_storys_names(ws: Workspace, tmp_path: Path, interface: str) -> None:
+    given = {
+        "task": "T-1",
+        "agent": "analyst",
+        "summary": "Use JWT",
+        "rationale": "no store",
+        "timestamp": NOON.isoformat(),
+        "related_artifacts": ["docs/req.md", "src/a.py"],
+    }
+    code, said = through(interface, ws, tmp_path, "decide", given)
+    assert (code, "unknown" in said) == (0, False), said
+    recorded = ws.show("T-1#d1").to_dict()
+    assert recorded["at"] == "2026-05-04T10:00:00.000000Z"
+    assert recorded["artifacts"] == ["docs/req.md", "src/a.py"]
+
+
+@pytest.mark.promise("S0-6", "S0-7")
+def test_values_are_taken_wherever_their_fields_are(ws: Workspace) -> None:
+    """Decisions and contexts as values, in fields, in a dict, prepared, and through a server."""
+    decision, context = story_shape()
+    step: Plain = {"task": "T-1", "outcome": "completed"}
+    ws.hand_off(**step, summary="one", decisions=[decision])
+    ws.hand_off({**step, "summary": "two", "decisions": (decision,)})
+    prepared = ws.prepare_handoff("T-1", "pm", "implementing", decisions=[decision])
+    ws.hand_off(prepared)
+    ws.hand_off(context, **step)
+    with served(ws) as server, server.opened("analyst", "read", "write") as remote:
+        remote.hand_off(context, **step, summary="five", decisions=[decision])
+    stamp = decision.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    for number in range(1, 7):
+        kept = ws.show(f"T-1#d{number}").to_dict()
+        assert (kept["summary"], kept["at"], kept["artifacts"]) == (
+            decision.summary,
+            stamp,
+            ["req-001"],
+        )
+    for address in ("T-1#h4", "T-1#h5"):
+        handed = ws.show(address).to_dict()
+        assert (handed["from_agent"], handed["to_agent"]) == ("analyst", "pm")
+        assert handed["memory_refs"] == ["req-001", "req-002"]
+    with pytest.raises(InvalidInput) as refused:
+        ws.hand_off(context)
+    assert {each.path for each in refused.value.problems} >= {"task", "outcome"}
+
+
+@pytest.mark.promise("S0-6", "S0-7")
+def test_a_value_under_two_names_that_differ_is_refused_by_both() -> None:
+    make: Any = Decision
+    said = {"agent": "a", "summary": "x", "rationale": "y"}
+    assert make(**said, at=NOON, timestamp=NOON).at == NOON
+    later = NOON + timedelta(days=1)
+    with pytest.raises(InvalidInput) as refused:
+        make(**said, at=NOON, timestamp=later, artifacts=["a"], related_artifacts=["b"])
+    assert [each.path for each in refused.value.problems] == ["artifacts", "at"]
+    for word in ("timestamp", "related_artifacts", "at", "artifacts"):
+        assert word in str(refused.value)
+    make = HandoffContext
+    with pytest.raises(InvalidInput, match="source_agent"):
+        make(source="a", source_agent="b", target="c")

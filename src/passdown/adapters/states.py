@@ -29,12 +29,12 @@ from passdown.adapters.state_schema import (
     plain_text,
 )
 from passdown.adapters.tools import async_twin, local_workspace, stored_keys, workspace_of
-from passdown.core.handoff import OTHER_NAMES, Decision, HandoffContext
+from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.intake import check_entry
 from passdown.core.integrity import check_integrity, state_checksum
 from passdown.core.names import agent_problems
 from passdown.core.record import canonical_bytes
-from passdown.core.schema import value_of
+from passdown.core.schema import aliases_of, value_of
 from passdown.core.text import child_path, text_problems
 from passdown.core.times import parse_time, stamp, utc_now
 from passdown.errors import InvalidInput, NotFound, Problem
@@ -211,7 +211,8 @@ def handoff_context_of(state: Mapping[str, Any]) -> Plain:
     fields = cast("Plain", given) if isinstance(given, dict) else {}
     if fields.keys() >= HandoffContext.__dataclass_fields__.keys():
         return fields
-    fields = {OTHER_NAMES.get(name, name): value for name, value in fields.items()}
+    names = aliases_of(HandoffContext)
+    fields = {names.get(name, name): value for name, value in fields.items()}
     missing = [name for name in ("source", "target") if name not in fields]
     if missing:
         message = f"has no {', '.join(missing)}"

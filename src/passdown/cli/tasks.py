@@ -185,7 +185,6 @@ operation(
     "--tag auth,web --alternative JWT --alternative cookies 'Sessions' --why 'logout at once'",
     shape="Decision",
     positional=("summary",),
-    without=("at",),
     flags={"rationale": "--why", "supersedes": "--supersedes"},
     help={"summary": "SUMMARY: what was decided"},
 )

@@ -34,7 +34,9 @@ def encode(value: Any) -> Any:
         return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         entries = cast("Mapping[object, object]", value)
-        return {str(key): encode(part) for key, part in entries.items()}
+        if odd := [key for key in entries if not isinstance(key, str)]:
+            raise TypeError(f"a key is {type(odd[0]).__name__}")
+        return {key: encode(part) for key, part in entries.items()}
     if isinstance(value, bytes | bytearray):
         raise TypeError("bytes are no JSON")
     return [encode(part) for part in value]

@@ -409,7 +409,7 @@ def _move(step: Changes) -> None:
         context_summary=context_summary_of(body) or header["context_summary"],
         source_agent=body["from_agent"],
         target_agent=body.get("to_agent", ""),
-        handoff_at=step.record.at,
+        handoff_at=body.get("at") or step.record.at,
         handoff_version=step.record.position,
         holder=body.get("to_agent") or body["from_agent"],
         base_status=status_after(body["outcome"], header["phase"]),

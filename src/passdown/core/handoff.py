@@ -88,8 +88,6 @@ def _no_metadata() -> Mapping[str, Any]:
 class Decision(_Frozen):
     """What was chosen and why, over what; later superseded or reverted, never edited."""
 
-    other_names = {"timestamp": "at", "related_artifacts": "artifacts"}  # noqa: RUF012
-
     summary: str = declare(
         TEXT,
         "What was decided, in one sentence",
@@ -97,7 +95,7 @@ class Decision(_Frozen):
         example="What was decided.",
         takes_text=True,
     )
-    rationale: str = declare(TEXT, "Why", example="Why.")
+    rationale: str = declare(TEXT, "Why", example="Why.", aliases=("why", "reason"))
     agent: str = declare(AGENT, "Who decided; the sender when left out", default="")
     at: datetime | None = declare(
         TIME,
@@ -309,7 +307,7 @@ class Handoff(_Frozen):
         AGENT,
         "The sender; the task's holder when left out",
         default="",
-        aliases=("from", "agent", "source_agent"),
+        aliases=("from", "agent", "source", "source_agent"),
         flag=Flag("--from", "AGENT", "default: the holder"),
     )
     to_agent: str = declare(
@@ -317,7 +315,7 @@ class Handoff(_Frozen):
         "The receiver",
         default="",
         weight=1,
-        aliases=("to", "target_agent"),
+        aliases=("to", "target", "target_agent"),
         hint="the next agent",
         flag=Flag("--to", "AGENT", "the receiver"),
     )
@@ -449,6 +447,19 @@ class Handoff(_Frozen):
         hint="ids of items now closed: T-1#n2",
         flag=Flag("--resolves", "ITEM", "an open item that this step closed"),
     )
+    memory_refs: tuple[str, ...] = declare(
+        List(TEXT),
+        "What the next agent should look up: keys of memories, ids of items",
+        default=(),
+        flag=Flag("--memory-ref", "KEY", "a memory or an item to look up"),
+    )
+    at: datetime | None = declare(
+        TIME,
+        "When the work was handed off, ISO 8601 with a zone; when it is recorded if left out",
+        default=None,
+        aliases=("timestamp",),
+        flag=Flag("--at", "TIME", "default: now"),
+    )
     story: Story | None = declare(Optional(Part(Story)), default=None)
     expect_version: int | None = declare(
         Optional(COUNT),
@@ -505,11 +516,9 @@ class HandoffContext(_Frozen):
     memories.
     """
 
-    other_names = {"timestamp": "at", "source_agent": "source", "target_agent": "target"}  # noqa: RUF012
-
-    source: str = declare(TEXT)
-    target: str = declare(ANY_TEXT)
-    at: datetime = declare(TIME, default=None, made=utc_now)
+    source: str = declare(TEXT, aliases=("source_agent",))
+    target: str = declare(ANY_TEXT, aliases=("target_agent",))
+    at: datetime = declare(TIME, default=None, aliases=("timestamp",), made=utc_now)
     decisions: tuple[Decision, ...] = declare(List(Part(Decision)), default=())
     memory_refs: tuple[str, ...] = declare(List(TEXT), default=())
     metadata: Mapping[str, Any] = declare(Map(), default_factory=_no_metadata)
@@ -537,10 +546,6 @@ class HandoffContext(_Frozen):
     def timestamp(self) -> datetime:
         """Another name of `at`."""
         return self.at
-
-
-OTHER_NAMES = {**Decision.other_names, **HandoffContext.other_names}
-"""Other names of fields of decisions and contexts, each with the field's own."""
 
 
 def artifact_type(path: str) -> str:

@@ -1,7 +1,8 @@
 """Read and check what comes in: a handoff in any accepted form, a task, a smaller entry.
 
-Accepted are a `Handoff`, a dict, JSON, YAML, a task file whose `## Handoff` section holds the YAML,
-and two neighbouring formats. Every problem is reported at once; nothing is changed.
+Accepted are a `Handoff`, a `HandoffContext`, a dict, JSON, YAML, a task file whose `## Handoff`
+section holds the YAML, and two neighbouring formats. Every problem is reported at once;
+nothing is changed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from passdown.core.handoff import (
     GateResult,
     Gotcha,
     Handoff,
+    HandoffContext,
     Pattern,
     StatusMark,
     TaskFields,
@@ -93,7 +95,9 @@ class GivenHandoff(NamedTuple):
         return renamed_problems(problems, self.names)
 
 
-HandoffLike = Handoff | HandoffCommand | GivenHandoff | Mapping[str, Any] | str | bytes
+HandoffLike = (
+    Handoff | HandoffContext | HandoffCommand | GivenHandoff | Mapping[str, Any] | str | bytes
+)
 """A handoff, its fields, or its text: JSON, YAML or a task file; or a command that was prepared."""
 
 
@@ -110,7 +114,7 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
         return handoff.with_fields(fields or {})
     if isinstance(handoff, str | bytes):
         data, is_task_file = read_handoff_text(handoff), is_task_file_text(handoff)
-    elif isinstance(handoff, Handoff):
+    elif isinstance(handoff, Handoff | HandoffContext):
         data = as_plain(handoff)
     elif isinstance(handoff, HandoffCommand):
         return _prepared_handoff(handoff).with_fields(fields or {})
@@ -118,7 +122,9 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
         data = {**cast("Mapping[str, Any]", handoff)}
     else:
         given = type(handoff).__name__
-        problem = Problem("", "wrong_type", f"{given} given", "a Handoff, a dict or text")
+        problem = Problem(
+            "", "wrong_type", f"{given} given", "a Handoff, a HandoffContext, a dict or text"
+        )
         raise InvalidInput("the handoff is refused", [problem], next_step=NOTHING_CHANGED)
     if data.keys() & {"state_delta", "command"}:
         # What a dry run gives has the command in it.

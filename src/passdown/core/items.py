@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TITLE_LENGTH = 120
 _HANDOFF_ITEM = (
     *("summary", "outcome", "from_agent", "to_agent", "phase", "story", "metadata", "metrics"),
+    *("at", "memory_refs"),
 )
 
 

@@ -147,9 +147,8 @@ def declare(
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(declare,))
 def shape(cls: type[Shape]) -> type[Shape]:
-    """Make a class whose fields are declared a frozen value.
-
-    A class with `other_names` takes its fields under those too.
+    """Make a class whose fields are declared a frozen value, which takes them under their aliases
+    too.
     """
     kind: Any = cls
     specs: list[tuple[str, Field]] = [(name, vars(cls)[name]) for name in cls.__annotations__]
@@ -211,19 +210,24 @@ def _make_dataclass(cls: type[Any]) -> None:
             if made is not dataclasses.MISSING:
                 setattr(kind, name, made)
         dataclasses.dataclass(frozen=True, kw_only=True)(kind)
-        if "other_names" in vars(kind):
-            _take_other_names(kind)
+        if aliases_of(kind):
+            _take_aliases(kind)
         kind.__new__ = _next_instance  # one that was replaced can't be taken away again
 
 
-def _take_other_names(kind: Any) -> None:
-    made, others = kind.__init__, kind.other_names
+def _take_aliases(kind: Any) -> None:
+    made, others = kind.__init__, aliases_of(kind)
 
     @wraps(made)
     def __init__(self: Any, **values: Any) -> None:
-        for name in values.keys() & others.keys():
-            if others[name] not in values:
-                values[others[name]] = values.pop(name)
+        problems: list[Problem] = []
+        for name in sorted(values.keys() & others.keys()):
+            own, value = others[name], values.pop(name)
+            if values.setdefault(own, value) != value:
+                found = contradiction(own, values[own], value)
+                problems.append(found._replace(fix=f"leave out {own} or {name}"))
+        if problems:
+            raise InvalidInput(f"the {kind.__name__} is refused", problems)
         made(self, **values)
 
     kind.__init__ = __init__
@@ -616,12 +620,13 @@ class Part(Type):
     def named(self, value: Any) -> Any:
         """The same object under the shape's own names. An alias that says something else than the
         name, or than another alias, stays as it is, for `read` to refuse. A text alone is the
-        shape's main field.
+        shape's main field, and a declared value the same as its fields.
         """
         fields, aliases = fields_of(self.of), aliases_of(self.of)
         if isinstance(value, str):
             main = next((name for name, field in fields.items() if field.takes_text), None)
             return {main: value} if main else value
+        value = as_plain(value) if _is_shape(cast("object", type(value))) else value
         if not isinstance(value, Mapping):
             return value
         given = cast("Mapping[Any, Any]", value)
@@ -720,7 +725,7 @@ def as_plain(value: object, depth: int = 0) -> Any:
         return stamp(value) if value.tzinfo else value.isoformat()
     if isinstance(value, Mapping):
         entries = cast("Mapping[object, object]", value).items()
-        return {str(key): as_plain(part, depth + 1) for key, part in entries}
+        return {key: as_plain(part, depth + 1) for key, part in entries}
     return value
 
 

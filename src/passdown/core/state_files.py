@@ -110,7 +110,7 @@ _KINDS: dict[str, tuple[type[Any] | None, str, tuple[str, ...]]] = {
     "w": (None, "text", ()),
     "k": (GateResult, "name", ("passed", "failed", "withdrawn")),
 }
-_OF_HANDOFF = ("outcome", "from_agent", "to_agent", "phase", "summary", "story")
+_OF_HANDOFF = ("outcome", "from_agent", "to_agent", "phase", "summary", "story", "memory_refs")
 
 
 def _item(letter: str) -> Schema:

@@ -118,6 +118,8 @@ def _field_problems(fields: Mapping[str, Type], body: Body) -> list[Problem]:
     checks = Checks()
     for name, part in body.items():
         fields[name].read(part, name, checks)
+        if fields[name].named(part) != part:
+            checks.add(name, "not_as_written", "has other names of fields", "the fields' own")
     return checks.problems()
 
 

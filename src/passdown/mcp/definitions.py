@@ -65,6 +65,11 @@ def _schema(names: str, *shapes: type[Any], **known: JsonObject | str) -> JsonOb
     return {**schema, "required": required} if required else schema
 
 
+def tool_properties(shape: type[Any]) -> JsonObject:
+    """The schemas of all fields of a shape, those too that a tool's definition leaves out."""
+    return _schema(" ".join(fields_of(shape)), shape)["properties"]
+
+
 HANDOFF_NAMES = {
     "from_agent": "agent",
     "to_agent": "to",

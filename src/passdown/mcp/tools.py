@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.arguments import Suggestions
-from passdown.core.handoff import Handoff
+from passdown.core.handoff import Decision, Handoff
 from passdown.core.intake import check_entry, check_task, read_handoff, renamed_problems
 from passdown.core.items import item_lines, one_line
 from passdown.core.kinds import KINDS, WORKSPACE_TASK, parse_address
@@ -41,7 +41,7 @@ from passdown.errors import (
     count_problems,
     raise_problems,
 )
-from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, RECORDS, REQUEST_KINDS
+from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, RECORDS, REQUEST_KINDS, tool_properties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -59,14 +59,18 @@ _JSON_STARTS = {"array": "[", "object": "{"}
 
 
 def read_arguments(
-    tool: JsonObject, given: Mapping[str, Any], also: Mapping[str, str]
+    tool: JsonObject,
+    given: Mapping[str, Any],
+    also: Mapping[str, str],
+    further: Mapping[str, Any],
 ) -> tuple[JsonObject, list[Problem]]:
     """The arguments of a call in the tool's own names and types, and what is wrong with them.
 
-    What was left empty is not there. `also` maps other names that are understood to the tool's own.
+    What was left empty is not there. `also` maps other names that are understood to the tool's own,
+    `further` has the schemas of arguments that are understood beyond its own.
     """
     schema = tool["inputSchema"]
-    known: JsonObject = schema["properties"]
+    known: JsonObject = {**further, **schema["properties"]}
     problems: list[Problem] = []
     suggestions = Suggestions()
     found: JsonObject = {}
@@ -588,8 +592,8 @@ def _task_problems(given: JsonObject) -> list[Problem]:
 
 
 class ToolHandler(NamedTuple):
-    """What carries a tool out, other names that its arguments are understood by, and rules beyond
-    their types.
+    """What carries a tool out, other names that its arguments are understood by, rules beyond
+    their types, and the schemas of further arguments that its short schema leaves out.
 
     The arguments of one that `takes_any` are checked where they are used.
     """
@@ -597,16 +601,11 @@ class ToolHandler(NamedTuple):
     carry: Carry
     also: Mapping[str, str]
     rules: Rules = lambda _: []
+    further: Mapping[str, Any] = {}
     takes_any: bool = False
 
 
 _TASK_ALIASES = {"task_id": "task"}
-_DECISION_ALIASES = {
-    "why": "rationale",
-    "reason": "rationale",
-    "decision": "summary",
-    **_TASK_ALIASES,
-}
 _ITEM_ALIASES = {"item": "id", "address": "id", "task": "id", "task_id": "id"}
 
 _HANDLERS: dict[str, ToolHandler] = {
@@ -618,8 +617,9 @@ _HANDLERS: dict[str, ToolHandler] = {
     "handoff": ToolHandler(handoff_tool, {}, takes_any=True),
     "decide": ToolHandler(
         _recording("decide"),
-        _DECISION_ALIASES,
+        {**aliases_of(Decision), **_TASK_ALIASES},
         _decision_problems,
+        tool_properties(Decision),
     ),
     "note": ToolHandler(
         note_tool, {"issue": "text", "pattern": "text", **_TASK_ALIASES}, note_problems
@@ -686,7 +686,7 @@ def _arguments_of(
     writer: object = arguments.get("agent") or agent
     # Every tool takes it, whether or not its short schema says so.
     rest = {key: value for key, value in arguments.items() if key != "agent"}
-    given, problems = read_arguments(BY_NAME[name], rest, tool.also)
+    given, problems = read_arguments(BY_NAME[name], rest, tool.also, tool.further)
     rules = [problem for problem in tool.rules(given) if problem.level == "error"]
     problems = one_problem_per_path([*agent_problems(writer, "agent"), *problems, *rules])
     raise_problems("the arguments are refused", problems)

@@ -209,7 +209,7 @@ def bound_arguments(
             named = {key: part for key, part in value.items() if part is not None}
             found |= {key: _encoded(key, part, Any, problems) for key, part in named.items()}
         elif name == "handoff":
-            found |= {} if value is None else {name: _handoff_sent(value)}
+            found |= {} if value is None else {name: _handoff_sent(value, problems)}
         elif name == "counter":
             found |= {} if value is None else {name: named_counter(value)}
         elif name != "progress" and value is not parameter.default and value != parameter.default:
@@ -218,7 +218,7 @@ def bound_arguments(
     return found
 
 
-def _handoff_sent(handoff: Any) -> Any:
+def _handoff_sent(handoff: Any, problems: list[Problem]) -> Any:
     """A handoff in any form, as JSON; a text as it is."""
     from passdown.core.intake import GivenHandoff
     from passdown.core.results import HandoffCommand
@@ -227,7 +227,8 @@ def _handoff_sent(handoff: Any) -> Any:
     if isinstance(handoff, bytes):
         return handoff.decode("utf-8", "surrogateescape")
     sent = handoff.to_dict() if isinstance(handoff, HandoffCommand) else handoff
-    return as_plain(sent.data if isinstance(sent, GivenHandoff) else sent)
+    plain = as_plain(sent.data if isinstance(sent, GivenHandoff) else sent)
+    return _encoded("handoff", plain, Any, problems)
 
 
 def _encoded(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:
@@ -240,8 +241,9 @@ def _encoded(name: str, value: Any, kind: Any, problems: list[Problem]) -> Any:
         problems += text_type_problems(**{name: value})
     try:
         return encode(value)
-    except TypeError:
-        problems.append(Problem(name, "wrong_type", type(value).__name__, "a value"))
+    except TypeError as error:
+        message = f"{type(value).__name__}: {error}"
+        problems.append(Problem(name, "wrong_type", message, "a value, with text as keys"))
 
 
 def named_counter(counter: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from passdown.core.graph import Edge, Graph, check_graph
@@ -498,12 +499,14 @@ def handoff_context(
     decisions = [d for letter, d in items if letter == "d" and d["agent"] == (agent or sender)]
     live = [d for d in decisions if d["status"] in ("accepted", "proposed")]
     refs = [d["address"] for letter, d in items if letter in "pgqbn" and d["status"] in _LIVE]
+    handed = sorted((d for letter, d in items if letter == "h"), key=itemgetter("version"))
+    named = handed[-1].get("memory_refs", ()) if handed else ()
     return HandoffContext(
         source=sender,
         target=row.header["target_agent"],
         at=parse_time(row.header["handoff_at"] or row.header["updated_at"]),
         decisions=tuple(value_of(Decision, d) for d in live),
-        memory_refs=(*(d["address"] for d in live), *refs),
+        memory_refs=tuple(dict.fromkeys([*named, *(d["address"] for d in live), *refs])),
         metadata={"task": task, "version": row.version, "digest": row.digest},
     )
 
