@@ -12,7 +12,7 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.cli.main import main
-from passdown.errors import Damaged, NotFound
+from passdown.errors import Damaged, NotFound, StoreUnavailable
 from passdown.testing import full_handoff, write_files
 from passdown.workspace.tokens import Tokens
 from tests.postgres import new_workspace
@@ -635,3 +635,36 @@ def test_a_lost_ledger_is_not_replaced_by_that_of_a_folder_above(
     assert said(capsys, "init")[0] == 1
     assert said(capsys, "recover", "--by", "ana")[0] == 0
     assert "no tasks" in said(capsys, "task", "list")[1]
+
+
+def _lose(way: str, project: Path, old: Path) -> None:
+    """Take the database away under a process that has it open."""
+    if way == "removed":
+        ledger(project).unlink()
+    elif way == "moved over":
+        shutil.copy(old, project / "new.db")
+        os.replace(project / "new.db", ledger(project))
+    elif way == "cut short":
+        os.truncate(ledger(project), 4_096)
+    else:
+        for ending in ("", "-wal", "-shm"):
+            (project / ".passdown" / f"ledger.db{ending}").unlink(missing_ok=True)
+        if way == "put back":
+            shutil.copy(old, ledger(project))
+
+
+@pytest.mark.promise("P-17")
+@pytest.mark.parametrize("way", ["removed", "moved over", "all removed", "put back", "cut short"])
+def test_no_write_is_acknowledged_to_a_file_that_is_no_longer_the_store(
+    project: Path, tmp_path: Path, way: str
+) -> None:
+    """A process that had it open says what happened and what to do, at every try."""
+    with opened(project) as ws:
+        for number in range(3):
+            ws.decide(task="T-1", agent="a", summary=f"before {number}", rationale="r")
+        _lose(way, project, tmp_path / "old.db")
+        for number in range(3):
+            with pytest.raises((Damaged, StoreUnavailable)) as refused:
+                ws.decide(task="T-1", agent="a", summary=f"after {number}", rationale="r")
+            assert str(ledger(project)) in str(refused.value)
+            assert refused.value.next_step

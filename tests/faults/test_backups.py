@@ -157,3 +157,26 @@ def test_a_target_that_can_not_be_is_a_typed_error(tmp_path: Path, name: str) ->
         with pytest.raises((StoreError, InvalidInput)):
             ws.maintenance.backup(str(tmp_path / name))
         assert write(ws, "T-1", "h-1").version == 2
+
+
+def test_of_two_backups_to_one_name_one_is_refused(tmp_path: Path) -> None:
+    """The other one has the name by the time that the first is done; its copy stays."""
+    for name in ("one", "two"):
+        make_store(tmp_path / name, [name])
+    target = str(tmp_path / "copy.db")
+    with (
+        passdown.open(str(tmp_path / "one")) as one,
+        passdown.open(str(tmp_path / "two")) as two,
+    ):
+        done: list[bool] = []
+
+        def meanwhile(_: int, __: int) -> None:
+            if not done:
+                done.append(two.maintenance.backup(target).ok)
+
+        with pytest.raises(InvalidInput, match="taken"):
+            one.maintenance.backup(target, meanwhile)
+    assert done == [True]
+    with passdown.open(target) as copy:
+        assert [task.task for task in copy.tasks()] == ["two"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "one", "two"]

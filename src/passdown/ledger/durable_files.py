@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from passdown.core.files import give_name
 from passdown.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -131,16 +132,6 @@ def write_new(target: str, data: bytes) -> None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     with _temporary(target, data) as temporary:
         give_name(temporary, target)
-
-
-def give_name(temporary: str, target: str) -> None:
-    """Give a file the name that it is meant to have; raises FileExistsError if another has it."""
-    try:
-        os.link(temporary, target)
-    except OSError as error:  # a file system without links can't promise it for two at once
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
-            raise
-        os.replace(temporary, target)
 
 
 @contextmanager

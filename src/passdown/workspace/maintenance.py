@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.checkout import Checkout, checkout_warning, read_checkout
 from passdown.core.codec import encode
+from passdown.core.files import give_name
 from passdown.core.kinds import RECOVERY_STREAM, TASK_STREAM, origins_of, stream_of
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.text import text_problems
@@ -38,7 +39,7 @@ from passdown.ledger.bundles import (
     read_bundle,
 )
 from passdown.ledger.bundles import import_bundle as import_records
-from passdown.ledger.durable_files import check_folder, give_name, sweep_temporary, write_new
+from passdown.ledger.durable_files import check_folder, sweep_temporary, write_new
 from passdown.ledger.project_files import OWN_FOLDER
 from passdown.ledger.verification import Verification, heads_document, parse_heads, verify
 from passdown.ledger.writer import StreamEntry

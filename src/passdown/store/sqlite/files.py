@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from passdown.core.files import give_name
 from passdown.errors import InvalidInput, Problem, StoreUnavailable, UnsafeStore
+from passdown.store.errors import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -53,6 +55,46 @@ def _refuse_unsafe(path: str) -> None:
     raise StoreUnavailable(f"{path} is not a regular file", next_step="Name another file.")
 
 
+class SameFile:
+    """The file that a store was opened with.
+
+    SQLite goes on writing to a file that was removed or replaced under it, where nobody finds what
+    it wrote. A store's file never shrinks by itself: one that did was cut or copied over.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._is, self._size = self._seen()
+
+    def _seen(self) -> tuple[tuple[int, int], int]:
+        found = os.stat(self._path)
+        return (found.st_dev, found.st_ino), found.st_size
+
+    def check(self) -> None:
+        """Raise Damaged or StoreUnavailable if the path no longer leads to this file."""
+        try:
+            found, size = self._seen()
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the store's file was moved or removed while it was open: {self._path} "
+                f"({error.strerror})",
+                next_step="Nothing was written. Put the file or a backup in its place, and open "
+                "the store again.",
+            ) from error
+        if found != self._is:
+            raise StoreUnavailable(
+                f"another file was put in the place of the store while it was open: {self._path}",
+                next_step="Nothing was written. If that is the file to go on with, open the store "
+                "again (start this program anew); else put the right one back first.",
+            )
+        if size < self._size:
+            raise damaged(
+                self._path,
+                f"its file became shorter while it was open: {size:,} bytes, after {self._size:,}",
+            )
+        self._size = size
+
+
 def size(path: str) -> int:
     """The size of a file in bytes; 0 when there is none."""
     try:
@@ -74,10 +116,12 @@ def sync_folder(folder: str) -> None:
 
 @contextmanager
 def new_file(target: str) -> Generator[str]:
-    """A temporary name beside `target`; on success synced and renamed to it, otherwise removed."""
-    if os.path.exists(target):
-        problem = Problem("target", "exists", f"{target} exists already", "a new file name")
-        raise InvalidInput("the target is taken; nothing was written", [problem])
+    """A temporary name beside `target`; on success synced and given that name, otherwise removed.
+
+    Of two processes with one target, one is refused.
+    """
+    if os.path.lexists(target):
+        raise _taken(target)
     folder = os.path.dirname(os.path.abspath(target))
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
@@ -90,15 +134,22 @@ def new_file(target: str) -> Generator[str]:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            os.rename(temporary, target)
+            give_name(temporary, target)
             sync_folder(folder)
         finally:
             _remove_leftovers(temporary)
+    except FileExistsError:
+        raise _taken(target) from None
     except OSError as error:
         raise StoreUnavailable(
             f"{target} can't be written ({error.strerror or error})",
             next_step="Check the folder, who owns it, and the space left.",
         ) from error
+
+
+def _taken(target: str) -> InvalidInput:
+    problem = Problem("target", "exists", f"{target} exists already", "a new file name")
+    return InvalidInput("the target is taken; nothing was written", [problem])
 
 
 def _remove_leftovers(temporary: str) -> None:

@@ -100,6 +100,7 @@ class SqliteStore:
         self._is_unwritable = not vfs and files.is_read_only(self.path)
         if not vfs:
             files.prepare_file(self.path)
+        self._file = None if vfs else files.SameFile(self.path)
         if exclusive:
             with self._turn():
                 self._writer_connection()
@@ -139,12 +140,14 @@ class SqliteStore:
     ) -> Generator[Writer]:
         """All or nothing; SQLite admits one writer at a time, whatever the streams."""
         with tracing.part("store write", _SYSTEM), self._turn():
+            self._check_file()
             connection = self._writer_connection()
             with translated_errors(self.path, self._timeout_s):
                 rows(connection, "BEGIN IMMEDIATE")
             try:
                 with reject_damaged_text(self.path):
                     yield SqliteWriter(self._runner(connection), self._many_runner(connection))
+                self._check_file()
                 with translated_errors(self.path):
                     rows(connection, "COMMIT")
             except BaseException:
@@ -229,6 +232,11 @@ class SqliteStore:
             yield
         finally:
             lock.release()
+
+    def _check_file(self) -> None:
+        """See that what is written goes to the file that has the store's name."""
+        if self._file is not None:
+            self._file.check()
 
     def _take_reader(self) -> apsw.Connection:
         self._check_process()
