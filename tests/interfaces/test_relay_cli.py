@@ -153,11 +153,19 @@ def test_misuse(cli: Run, argv: tuple[str, ...], said: str) -> None:
     assert len(answer.err.splitlines()) == 1
 
 
+def unusable(folder: Path) -> list[str]:
+    """A program that is there, but can't be started."""
+    path = folder / "broken"
+    path.write_text("#!/no/such/interpreter\n", "utf-8")
+    path.chmod(0o700)
+    return [str(path)]
+
+
 BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "endless": (lambda _: ["sleep", "600"], "timeout"),
     "flood": (lambda _: ["yes", "lines and lines"], "flood"),
     "exit": (lambda _: ["sh", "-c", "echo it broke >&2; exit 3"], "exit"),
-    "missing": (lambda _: ["no-such-program"], "not_started"),
+    "broken": (unusable, "not_started"),
     "yaml": (lambda f: says(f, "yaml", "## Handoff\n```yaml\noutcome: [\n```\n"), ""),
     "silent": (lambda f: says(f, "silent", ""), ""),
     "agent": (lambda f: says(f, "agent", handoff(from_agent="eva")), ""),

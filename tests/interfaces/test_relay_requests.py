@@ -159,7 +159,7 @@ legs:
     (project / "bad.yaml").write_text(text, "utf-8")
     said = cli("run", "bad.yaml", "--task", "T-1", code=1).err
     for path in (
-        "agents.a.runner.command: str given",
+        "agents.a.runner.command: has to be a list",
         "agents.a.separate",
         "legs[0].agent: 'nobody' is not known",
         "legs[0].peer: 'noone' is not known",

@@ -229,7 +229,8 @@ def test_each_agent_may_have_templates_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S4-37")
-def test_a_turn_costs_a_hundred_tokens_beyond_what_it_is_about(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", ["T-1", "PROJECT-2026-LOGIN-WITH-A-LONG-IDENTIFIER-0000123456789"])
+def test_a_turn_costs_a_hundred_tokens_beyond_what_it_is_about(tmp_path: Path, task: str) -> None:
     """Profile, specification, brief, request and the example of a handoff are what it is about."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "coder.md").write_text("I write code.\n" * 20, "utf-8")
@@ -238,10 +239,14 @@ def test_a_turn_costs_a_hundred_tokens_beyond_what_it_is_about(tmp_path: Path) -
     agents = Functions()
     relay = loop(1)
     relay["agents"]["coder"] = {**SCRIPT, "spec": "spec.md"}
-    relay["legs"][0]["request"] = "Write it."
+    relay["agents"] |= {f"helper-number-{n}": SCRIPT for n in range(1, 11)}
+    named = [{"when": {"to": f"helper-number-{n}"}, "go": "review"} for n in range(1, 11)]
+    relay["legs"][0] |= {"request": "Write it.", "then": named}
     with opened(tmp_path) as ws:
-        ws.decide(task="T-1", agent="eva", summary="Cookies", rationale="Scripts can't read them")
-        ran(ws, relay, runners=agents.runners("coder", "architect"))
+        if task != "T-1":
+            ws.create_task(task, title="Login", agent="eva")
+        ws.decide(task=task, agent="eva", summary="Cookies", rationale="Scripts can't read them")
+        ran(ws, relay, task=task, runners=agents.runners("coder", "architect"))
     prompt = agents.asked[0].prompt
     request = agents.asked[0].messages[-1]["content"]
     brief = request.partition("\n\n## Request")[0]
@@ -346,7 +351,7 @@ def test_an_agent_without_tasks_keeps_its_conversation_across_runs(tmp_path: Pat
     assert "WORDS-OF-architect-2" in second
     assert "WORDS-OF-architect" not in first
     assert "WORDS-OF-pm-1" in agents.prompts("pm")[1]
-    assert "on the project as a whole" in first
+    assert "on the whole project" in first
 
 
 @pytest.mark.promise("S4-32")

@@ -27,7 +27,7 @@ from passdown.cli.parsing import Author, command, seconds
 from passdown.cli.runs import print_run_status, print_turns
 from passdown.cli.session import UsageError, is_server_url, read_input, start_tracing
 from passdown.core.text import visible
-from passdown.errors import PassdownError, Problem, StoreBusy, raise_problems
+from passdown.errors import PassdownError, StoreBusy
 from passdown.relay.engine import database_faults
 from passdown.relay.run import REVIEW, WAITING
 from passdown.relay.runs import HERE, Runs, leg_name, next_commands, run_document, turn_document
@@ -501,10 +501,8 @@ def run(
         raise UsageError("name a relay FILE and a --task, or a run with --resume")
     if detach and not wait:
         raise UsageError("--detach never waits; leave --no-wait out")
-    found = relay_at(relay) if relay else None
     with session.open() as workspace:
-        if found:
-            check_agents(found, workspace)
+        found = relay_at(relay, workspace, task or "") if relay else None
         options = _engine_options(workspace, relay_store, lease)  # without it, nothing is recorded
         runs = Runs(workspace)
         if found and detach:
@@ -540,28 +538,14 @@ def _engine_options(workspace: Workspace, url: str, lease: float | None) -> Engi
     return options._replace(lease_s=lease) if lease else options
 
 
-def relay_at(path: str) -> Relay:
+def relay_at(path: str, workspace: Workspace, task: str) -> Relay:
     """The relay in a file, or on standard input; raises InvalidInput with all its problems."""
     from passdown.relay.relay_file import read_relay
 
     folder = "" if path == "-" else os.path.dirname(os.path.abspath(path))
-    return read_relay(read_input(path), is_toml=path.endswith(".toml"), folder=folder)
-
-
-def check_agents(relay: Relay, workspace: Workspace) -> None:
-    """Look for every profile and file that is named and make every runner once, so that nothing
-    missing stops a run half-way, or is left out silently.
-    """
-    from passdown.relay.relay_file import missing_files
-
-    problems = missing_files(relay, workspace.root)
-    for name, agent in relay.agents.items():
-        if agent.profile not in ("", name) and workspace.context.profile(agent.profile) is None:
-            known = ", ".join(workspace.context.agents()) or "there are none yet"
-            path, message = f"agents.{name}.profile", f"{agent.profile!r:.80} is not known"
-            expected = "a profile of the workspace"
-            problems.append(Problem(path, "unknown_name", message, expected, known))
-    raise_problems("the relay is refused; nothing was started", problems)
+    is_toml = path.endswith(".toml")
+    found = read_input(path)
+    return read_relay(found, is_toml=is_toml, folder=folder, workspace=workspace, task=task)
 
 
 def _show_detached(session: Session, run: Run) -> int:

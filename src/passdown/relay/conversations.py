@@ -408,7 +408,7 @@ class Conversations:
 
     def system_message(self, peer: str, lease: Lease | None) -> tuple[str, str]:
         """The system message for a peer, and the error that made it minimal, if any."""
-        name = "everyone who asks" if peer == EVERYONE else peer.replace("_and_", " and ")
+        name = "all other agents" if peer == EVERYONE else peer.replace("_and_", " and ")
         about = self._about._replace(peer=name, task=lease.task if lease else "")
         most = self.room // 2
         try:

@@ -81,7 +81,7 @@ REQUEST_KINDS = ("question", "plan", "code", "completion", "budget")
 
 
 class AgentAnswer(NamedTuple):
-    """What an agent of a run answered; `verdict` is "" for a question, `undecided` for changes."""
+    """What an agent of a run answered; `verdict` is a review's first word, "" for a question."""
 
     run: str
     agent: str

@@ -23,6 +23,7 @@ KNOWLEDGE_TOKENS = 1_500
 SPEC_TOKENS = 4_000
 MAX_TEMPLATE_BYTES = 262_144
 MAX_SPEC_BYTES = 1_048_576
+MAX_SHOWN_ID = 24
 REQUESTS = tuple(kind for kind in KINDS if kind != WORK)
 _ABOUT = "agent peer profile role rules task title description criteria spec knowledge"
 PLACEHOLDERS: dict[str, tuple[str, ...]] = {
@@ -165,7 +166,7 @@ def system_text(
         "profile": profile.text.strip() if profile else "",
         "role": about.role,
         "rules": about.rules,
-        "task": about.task or "the project as a whole",
+        "task": _shown_task(about),
         "title": collapse(shown.get("title", "")),
         "description": fenced(str(shown.get("description") or "")),
         "criteria": fenced("\n".join(f"- {each}" for each in shown.get("criteria") or ())),
@@ -177,12 +178,17 @@ def system_text(
     return shortened_to(text, most, counter, whole)
 
 
+def _shown_task(about: PromptSubject) -> str:
+    """What an agent works on; a long id is left to the brief."""
+    is_long = about.has_brief and len(about.task) > MAX_SHOWN_ID
+    return "this task" if is_long else about.task or "the whole project"
+
+
 def minimal_text(about: PromptSubject) -> str:
     """The system message if no other can be made."""
-    what = about.task if about.task else "the project as a whole"
     return (
-        f"You are {about.agent}. You work with {about.peer} on {what}. "
-        "Record lasting findings with knowledge_add."
+        f"You are {about.agent}. You work with {about.peer} on {_shown_task(about)}. "
+        "Record lasting findings with knowledge_add (`passdown knowledge add`)."
     )
 
 
@@ -212,7 +218,7 @@ def _spec(about: PromptSubject, task: Mapping[str, Any], counter: Counter) -> st
     text, whole = "", "the specification that was given"
     if isinstance(about.spec, str):
         text = about.spec
-    elif about.task:
+    else:
         whole = os.fspath(about.spec)
         if os.path.isdir(whole):
             whole = os.path.join(whole, f"{about.task}.md")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, cast
@@ -32,6 +33,7 @@ from passdown.core.schema import (
 from passdown.core.settings import NEEDS
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem, limited_problems
+from passdown.relay.prompts import Templates
 from passdown.relay.run import (
     APPROVALS,
     DIRECTIONS,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from passdown.relay.runners import Runner
+    from passdown.workspace import Workspace
 
     Document = dict[str, Any]
 
@@ -140,30 +143,60 @@ _RELAY = _declared(
 )
 
 
-def read_relay(text: str | bytes, *, is_toml: bool = False, folder: str = "") -> Relay:
+def read_relay(
+    text: str | bytes,
+    *,
+    is_toml: bool = False,
+    folder: str = "",
+    workspace: Workspace | None = None,
+    task: str = "",
+) -> Relay:
     """The relay of a file's text; raises InvalidInput with every problem.
 
-    `folder` is where the file is: files that it names are looked for there first.
+    `folder` is where the file is: files that it names are looked for there first. With a workspace,
+    everything that it names has to exist: files, programs, functions, profiles, and the
+    specification of the task.
     """
-    return check_relay(_toml(text) if is_toml else load_yaml(text), folder=folder)
+    data = _toml(text) if is_toml else load_yaml(text)
+    return check_relay(data, folder=folder, workspace=workspace, task=task)
 
 
-def check_relay(data: object, *, folder: str = "") -> Relay:
+def check_relay(
+    data: object, *, folder: str = "", workspace: Workspace | None = None, task: str = ""
+) -> Relay:
     """The relay of plain data; raises InvalidInput with every problem."""
     plain, checks = check(_RELAY, data)
-    problems = [as_error(problem) for problem in limited_problems(checks.problems())]
+    problems = [_worded(as_error(each)) for each in limited_problems(checks.problems())]
     known = [problem.path for problem in problems]
     problems += [
         each
         for each in _Names(plain).problems()
         if not any(path == each.path or path.startswith(f"{each.path}.") for path in known)
     ]
-    if not problems:
-        problems = _unreachable(relay_of(plain))
+    if plain.get("legs") and not any(each.path.startswith("legs") for each in problems):
+        problems += _unreachable(relay_of({"relay": "", **plain, "agents": {}}))
+    plain = _with_paths(plain, folder) if folder else plain
+    if workspace is not None:
+        known = [problem.path for problem in problems]
+        found = _Files(workspace, task).problems(plain)
+        problems += [each for each in found if not _is_below(each.path, known)]
     if problems:
         next_step = "Fix these in the file and run it again."
         raise InvalidInput(_REFUSED, problems, next_step=next_step)
-    return relay_of(_with_paths(plain, folder) if folder else plain)
+    return relay_of(plain)
+
+
+def _is_below(path: str, known: list[str]) -> bool:
+    """Whether a problem with a part, or with what it is a part of, is known already."""
+    return any(path.startswith(each) or each.startswith(path) for each in known)
+
+
+def _worded(problem: Problem) -> Problem:
+    """A problem, in words that say what to write."""
+    if not problem.path.endswith(".runner.command") or problem.code != "wrong_type":
+        return problem
+    message, fix = "has to be a list: no shell reads it", "write [python3, agent.py]"
+    return problem._replace(message=message, fix=fix)
 
 
 def relay_schema() -> Document:
@@ -243,8 +276,11 @@ class _Names:
             f"{path}.review_by", [agent["review_by"]], reviewers, "an agent, or person"
         )
         if (agent["sharing"] == "pairs") != bool(agent["separate"]):
-            expected = "sharing: pairs, and in separate the peers with an own conversation"
-            yield Problem(f"{path}.separate", "contradiction", "and sharing differ", expected)
+            message = "separate and sharing: pairs are only used together"
+            expected = (
+                "sharing: pairs with the peers that have a conversation of their own, or neither"
+            )
+            yield Problem(f"{path}.separate", "contradiction", message, expected)
 
     def _unknown(
         self, path: str, given: list[Any], known: Sequence[str] | Mapping[str, Any], expected: str
@@ -288,45 +324,120 @@ def _targets(relay: Relay, leg: Leg) -> set[str]:
 
 def _with_paths(plain: Document, folder: str) -> Document:
     """The document with every file that is beside the relay file under its full path."""
-    agents: Document = {}
-    for name, agent in plain["agents"].items():
-        runner = dict(agent["runner"])
-        runner["script"] = _beside(runner["script"], folder)
-        runner["command"] = [
-            _beside(word, folder) if at or os.sep in word or not shutil.which(word) else word
-            for at, word in enumerate(runner["command"])
-        ]
-        module, _, function = runner["python"].partition(":")
-        source = _beside(f"{module.replace('.', os.sep)}.py", folder) if module else ""
-        if os.path.isabs(source):
-            runner["python"] = f"{source}:{function}"
+    agents: Document = dict(plain.get("agents") or {})
+    for name, agent in agents.items():
+        if not agent:
+            continue
         paths = {key: _beside(agent[key], folder) for key in ("spec", "templates")}
+        runner = dict(agent["runner"] or {})
+        if runner:
+            runner["script"] = _beside(runner["script"], folder)
+            runner["command"] = [
+                _beside(word, folder) if _is_file(at, word) else word
+                for at, word in enumerate(runner["command"])
+            ]
+            module, _, function = (runner["python"] or "").partition(":")
+            source = _beside(f"{module.replace('.', os.sep)}.py", folder) if module else ""
+            if os.path.isabs(source):
+                runner["python"] = f"{source}:{function}"
         agents[name] = {**agent, "runner": runner, **paths}
     return {**plain, "agents": agents}
 
 
+def _is_file(at: int, word: str) -> bool:
+    """Whether a word of a command may be a file: no program that is installed, no folder."""
+    return word != "." and bool(at or os.sep in word or not shutil.which(word))
+
+
 def _beside(name: str, folder: str) -> str:
     """The full path of a file or folder that is beside the relay file; other names unchanged."""
-    path = os.path.join(os.path.abspath(folder), name)
-    is_name = bool(name) and len(name) < 4_096 and "\0" not in name and name != "."
-    return path if is_name and os.path.exists(path) else name
+    if type(name) is not str or not 0 < len(name) < 4_096 or "\0" in name:
+        return name  # refused elsewhere, if it isn't only empty
+    path = os.path.normpath(os.path.join(os.path.abspath(folder), name))
+    return path if os.path.exists(path) else name
 
 
-def missing_files(relay: Relay, folder: str) -> list[Problem]:
-    """The files and functions of a relay that don't exist: `folder` is the workspace's."""
-    found: list[Problem] = []
-    for name, agent in relay.agents.items():
-        for field in ("spec", "templates"):
-            given = getattr(agent, field)
-            if given and not os.path.exists(os.path.join(folder, given)):
-                message = f"{excerpt(given, 200)!r} was not found"
-                expected = "a path beside the relay file, or in the workspace"
-                found.append(Problem(f"agents.{name}.{field}", "not_found", message, expected))
+_INTERPRETER = re.compile(r"(python|pypy|node|deno|bash|sh|zsh|ruby|perl|php)[0-9.]*")
+_SCRIPT = re.compile(r"[^\s-]\S*\.(py|sh|js|mjs|cjs|ts|rb|pl|php)")
+
+
+class _Files:
+    """Looks for everything that the agents of a relay name: before a run, so that nothing missing
+    stops it half-way or is left out silently.
+    """
+
+    def __init__(self, workspace: Workspace, task: str) -> None:
+        self._workspace = workspace
+        self._root = workspace.root
+        self._task = task
+
+    def problems(self, plain: Document) -> Iterator[Problem]:
+        for name, agent in plain["agents"].items() if plain.get("agents") else ():
+            if agent:
+                path = f"agents.{name}"
+                yield from self._spec(path, agent)
+                yield from self._templates(path, agent["templates"])
+                yield from self._profile(path, name, agent["profile"])
+                yield from self._runner(path, name, agent["runner"])
+
+    def _absent(self, path: str, given: str) -> Iterator[Problem]:
+        if given and not os.path.exists(os.path.join(self._root, given)):
+            message = f"{excerpt(given, 200)!r} was not found"
+            expected = "a path beside the relay file, or in the workspace"
+            yield Problem(path, "not_found", message, expected)
+
+    def _spec(self, path: str, agent: Document) -> Iterator[Problem]:
+        """A specification is a file; or a folder, for one whose conversations have a task."""
+        given = agent["spec"]
+        yield from self._absent(f"{path}.spec", given)
+        folder = os.path.join(self._root, given or "")
+        if not given or not os.path.isdir(folder):
+            return
+        if agent["memory"] == "project" or agent["sharing"] != "off":
+            which = "memory: project" if agent["memory"] == "project" else "sharing"
+            message = f"is a folder, but with {which} a conversation is about no single task"
+            yield Problem(f"{path}.spec", "contradiction", message, "a file")
+        elif self._task and not os.path.isfile(os.path.join(folder, f"{self._task}.md")):
+            message = f"{excerpt(given, 200)!r} has no {self._task}.md"
+            yield Problem(f"{path}.spec", "not_found", message, "a file for the task, or no spec")
+
+    def _templates(self, path: str, given: str) -> Iterator[Problem]:
+        folder = os.path.join(self._root, given or "")
+        if given and not os.path.isdir(folder):
+            yield from self._absent(f"{path}.templates", given)
+        elif given:
+            for each in Templates(folder).problems():
+                where = f"{path}.templates"
+                yield each._replace(path=where, message=f"{each.path}: {each.message}")
+
+    def _profile(self, path: str, name: str, given: str) -> Iterator[Problem]:
+        context = self._workspace.context
+        if given not in ("", None, name) and context.profile(given) is None:
+            known = ", ".join(context.agents()) or "there are none yet"
+            message, expected = f"{given!r:.80} is not known", "a profile of the workspace"
+            yield Problem(f"{path}.profile", "unknown_name", message, expected, known)
+
+    def _runner(self, path: str, name: str, runner: Document | None) -> Iterator[Problem]:
+        if not runner or sum(bool(runner[kind]) for kind in RUNNERS) != 1:
+            return
+        document: Document = {"relay": "", "agents": {name: {"runner": runner}}, "legs": []}
         try:
-            agent_runner(name, agent, folder)
+            agent_runner(name, relay_of(document).agents[name], self._root)
         except InvalidInput as error:
-            found += error.problems
-    return found
+            yield from error.problems
+        if runner["command"]:
+            yield from self._program(f"{path}.runner.command", runner["command"], runner["env"])
+
+    def _program(self, path: str, words: list[str], env: Mapping[str, str]) -> Iterator[Problem]:
+        """A program that isn't there, or the file that an interpreter is to execute."""
+        if os.sep in words[0]:
+            yield from self._absent(path, words[0])
+        elif not shutil.which(words[0], path=(env or {}).get("PATH")):
+            message = f"the program {excerpt(words[0])!r} was not found"
+            yield Problem(path, "not_found", message, "one that is installed, or beside the file")
+        script = next((word for word in words[1:] if not word.startswith("-")), "")
+        if _INTERPRETER.fullmatch(os.path.basename(words[0])) and _SCRIPT.fullmatch(script):
+            yield from self._absent(path, script)
 
 
 def agent_runner(name: str, agent: RelayAgent, folder: str) -> Runner:

@@ -33,7 +33,7 @@ from passdown.errors import (
 )
 from passdown.relay.agents import SETUP, Lease, RunAgents, instance_at, instance_name
 from passdown.relay.conversations import Approval, Conversations, approve, ask, verdict_of
-from passdown.relay.messages import Message
+from passdown.relay.messages import EVERYONE, Message
 from passdown.relay.relay_file import agent_runner
 from passdown.relay.run import (
     APPROVALS,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from passdown.relay.agents import AgentStates
     from passdown.relay.conversations import Conversation
-    from passdown.relay.run import LegRun, Run
+    from passdown.relay.run import Leg, LegRun, Run
     from passdown.relay.runners import AgentReply, Runner
     from passdown.relay.runners.scripted import Function
     from passdown.workspace import Workspace
@@ -126,6 +126,7 @@ def ask_until_valid(
     on_event: Callable[[ExchangeEvent], None] | None = None,
     returned: Callable[[Sequence[Problem], AgentRequest], str] | None = None,
     follow_up: Callable[[Value], str] | None = None,
+    meanwhile: Callable[[], Sequence[Mapping[str, str]]] | None = None,
 ) -> ExchangeResult[Value]:
     """Ask an agent until `read` accepts the text of its reply.
 
@@ -134,11 +135,12 @@ def ask_until_valid(
     hands off validly and then exits with a code has handed off: the code becomes a warning. One
     that was ended by us or by a signal has not, since its output may be cut. `follow_up` may ask
     once for more than a valid reply has; if nothing valid comes of that, the first reply counts.
+    `meanwhile` gives what was added to its conversation while it worked, for the next attempt.
     """
     if isinstance(most_returns, bool) or not 0 <= most_returns <= 100:
         problem = Problem("most_returns", "out_of_range", f"{most_returns} given", "0 to 100")
         raise InvalidInput("nobody was asked", [problem])
-    exchange = _Exchange(runner, asked, on_event, returned or rejection_text)
+    exchange = _Exchange(runner, asked, on_event, returned or rejection_text, meanwhile)
     for _ in range(1 + most_returns):
         if asked.is_stopped():
             return exchange.failed("stopped", "The turn was stopped before the agent was asked.")
@@ -184,8 +186,10 @@ class _Exchange:
         asked: AgentRequest,
         on_event: Callable[[ExchangeEvent], None] | None,
         returned: Callable[[Sequence[Problem], AgentRequest], str],
+        meanwhile: Callable[[], Sequence[Mapping[str, str]]] | None = None,
     ) -> None:
         self._returned = returned
+        self._meanwhile = meanwhile or (lambda: ())
         self.attempts: list[Attempt] = []
         self._runner = runner
         self._asked = asked
@@ -231,7 +235,7 @@ class _Exchange:
     def _continue_with(self, text: str) -> None:
         """Add the last reply and a text to the messages of the next request."""
         own = self.attempts[-1].reply.text[-MAX_RETURNED_TEXT:]
-        messages = [*self._asked.messages]
+        messages = [*self._asked.messages, *self._meanwhile()]
         if own.strip():
             messages.append({"role": "assistant", "content": own})
         messages.append({"role": "user", "content": text})
@@ -329,6 +333,8 @@ if TYPE_CHECKING:
 
 MAX_EVIDENCE = 6
 MAX_SUMMARY = 2_000
+MAX_CHOICES = 16
+MAX_SHOWN_ID = 16
 _ASKED_FOR_MORE = "Your handoff is valid. The next agent would also use:"
 
 
@@ -431,9 +437,10 @@ class Turns:
         """Ask an agent of a run for an answer or a review at any time, in its conversation with
         the sender. Raises InvalidInput, and GateRefused if the agent gives no answer.
         """
-        if to not in run.relay.agents:
-            known = " | ".join(run.relay.agents)
-            problem = Problem("to", "unknown_agent", f"{excerpt(to)!r} isn't in {run.run}", known)
+        if to not in run.relay.agents or to == sender:
+            known = " | ".join(name for name in run.relay.agents if name != sender)
+            said = "is who asks" if to == sender else f"isn't in {run.run}"
+            problem = Problem("to", "unknown_agent", f"{excerpt(to)!r} {said}", known)
             raise InvalidInput("the request is refused; nothing was recorded", [problem])
         conversations = self._conversations(run, to)
 
@@ -443,10 +450,32 @@ class Turns:
         with self.run_agents.asking(run, sender, to, kind):
             if kind == "question":
                 said = ask(conversations, sender, content, answer, rounds=1, key=key)
-                return Approval("", said.message, 1)
-            found = approve(conversations, sender, kind, content, answer, rounds=1, key=key)
+                found = Approval("", said.message, 1)
+            else:
+                found = approve(conversations, sender, kind, content, answer, rounds=1, key=key)
+                found = found._replace(verdict=verdict_of(found.message.content))
+        self._remember(run, sender, to, (content, found.message.content), key)
         self._note_completion(run, kind, found.verdict)
         return found
+
+    def _remember(
+        self, run: Run, sender: str, to: str, said: tuple[str, str], key: str = ""
+    ) -> None:
+        """Add what an agent asked and was told to its own conversations too: with whom it asked,
+        and that of its open turn.
+        """
+        if sender not in run.relay.agents:
+            return
+        own = self._conversations(run, sender)
+        turns = [turn for turn in run.open_legs if turn.agent == sender]
+        peers = dict.fromkeys([to, *(peer_of(run, turn) for turn in turns)])
+        question, answer = (excerpt(storable(text).strip(), MAX_RETURNED_TEXT) for text in said)
+        for conversation in {id(each): each for each in map(own.with_peer, peers)}.values():
+            asked = Message("assistant", f"I asked {to}: {question}", sender)
+            peer = to if conversation.peer in (EVERYONE, to) else conversation.peer
+            told = Message("user", f"{to} answered: {answer}", peer)
+            conversation.add(asked, key=key and f"{key}/asked")
+            conversation.add(told, key=key and f"{key}/told")
 
     def _answer(self, run: Run, to: str, kind: str, messages: list[dict[str, Any]]) -> str:
         plain = tuple({"role": m["role"], "content": m["content"]} for m in messages)
@@ -527,12 +556,12 @@ class Turns:
             "agent": turn.agent,
             "task": run.task,
             "phase": leg.phase,
-            "agents": ", ".join(run.relay.agents),
+            "agents": _choices(leg),
             "brief": brief.text,
             "request": leg.request or f"Do the leg {leg.leg} of this task.",
             "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
             "before": _parallel_results(run, turn),
-            "example": yaml_example(task=run.task).rstrip(),
+            "example": yaml_example(task=_short_id(run.task)).rstrip(),
         }
         if leg.kind != WORK:
             parts = (values["brief"], leg.request, values["guidance"], values["before"])
@@ -555,8 +584,7 @@ class Turns:
             conversation.add(request)
         messages = conversation.messages()
         tokens = conversation.tokens(messages)
-        plain = tuple({"role": m.role, "content": m.content} for m in messages)
-        return SentRequest(conversation, peer, plain, brief_tokens, tokens)
+        return SentRequest(conversation, peer, tuple(_plain(messages)), brief_tokens, tokens)
 
     def _request(
         self, run: Run, agent: str, messages: tuple[Mapping[str, str], ...]
@@ -585,9 +613,18 @@ class Turns:
         on_event = self._on_event
         asked = self._request(run, turn.agent, sent.messages)
         asked = replace(asked, leg=turn.leg, visit=turn.visit)
+        seen = list(sent.messages)
+
+        def meanwhile() -> Messages:
+            now = _plain(sent.conversation.messages())
+            new = now[len(seen) :] if now[: len(seen)] == seen else []
+            seen.extend(new)
+            return tuple(new)
+
         result = ask_until_valid(
             self._runner(run, turn.agent),
             asked,
+            meanwhile=meanwhile,
             read=read,
             on_event=(lambda event: on_event(run, turn, event)) if on_event else None,
             returned=returned,
@@ -710,6 +747,11 @@ class Turns:
         return {**found, "measured": _measured(sent, result)}
 
 
+def _plain(messages: Sequence[Message]) -> list[Mapping[str, str]]:
+    """Messages as a runner takes them."""
+    return [{"role": m.role, "content": m.content} for m in messages]
+
+
 def _verdicts(kind: str) -> tuple[str, ...]:
     """The verdicts with which a reply to a request may begin; none for what needs none."""
     if kind == "budget_review":
@@ -750,6 +792,20 @@ def _missing_fields(messages: Sequence[Mapping[str, str]], data: Document) -> st
         f"{_ASKED_FOR_MORE} {', '.join(missing)}. If you have something for them, reply with the "
         "whole handoff again; if not, repeat it as it is."
     )
+
+
+def _choices(leg: Leg) -> str:
+    """The agents among which a handoff decides by its `to_agent`: those that the rules of its leg
+    name. Of many, those that a prompt has room for; its request can name the others.
+    """
+    names = list(dict.fromkeys(rule.when.to for rule in leg.then if rule.when.to))
+    shown = [name for at, name in enumerate(names) if len(", ".join(names[:at])) < MAX_CHOICES]
+    return ", ".join(shown) + (", ..." if len(shown) < len(names) else "")
+
+
+def _short_id(task: str) -> str:
+    """A task's id for an example, which is to stay short."""
+    return task if len(task) <= MAX_SHOWN_ID else "TASK"
 
 
 def _key(run: Run, turn: LegRun) -> str:

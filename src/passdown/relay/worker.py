@@ -17,8 +17,10 @@ from passdown.errors import (
     InvalidInput,
     NotFound,
     PassdownError,
+    Problem,
     StoreBusy,
     StoreError,
+    raise_problems,
 )
 from passdown.relay.engine import database_faults
 from passdown.relay.engine.engine import (
@@ -331,6 +333,7 @@ def run_here(
     with open_engine(workspace, options) as engine:
         worker = RelayWorker(workspace, engine, callbacks=callbacks, runners=runners, halted=halted)
         found = worker.runs.get(run)
+        _check_runners(found, runners or {})
         engine.launch(worker, {lane_of(found): found.relay.parallel, EXPRESS: 1})
         try:
             return _run_until_done(worker, run, callbacks, waits=waits, halt=halt)
@@ -338,6 +341,16 @@ def run_here(
             over.set()  # begin and wait for nothing more
             if found.lane == HERE:
                 engine.forget_lane(lane_of(found))
+
+
+def _check_runners(run: Run, runners: Mapping[str, object]) -> None:
+    known = list(run.relay.agents)
+    problems = [
+        Problem("runners", "unknown_agent", f"{name[:80]!r} isn't in {run.run}", " | ".join(known))
+        for name in runners
+        if name not in known
+    ]
+    raise_problems("the run is left as it is", problems)
 
 
 def _run_until_done(
