@@ -43,7 +43,6 @@ from passdown.context.sessions import (
     History,
     Session,
     bracket_of,
-    compaction_due,
     compaction_of,
     read_session,
     remaining_percent,
@@ -204,20 +203,20 @@ def test_more_used_never_looks_fresher(used: float, window: int) -> None:
 @pytest.mark.promise("S1-14")
 def test_compaction_is_due_from_a_quarter_of_the_window() -> None:
     """Long before the window is full; the share is the caller's to set."""
-    assert not compaction_due(49_999, 200_000)
-    assert compaction_due(50_000, 200_000)
-    assert not compaction_due(50_000, 200_000, 0.5)
-    assert compaction_due(100_000, 200_000, compact_at=0.5)
-    assert not compaction_due(0, 1)
+    assert not compaction_of(49_999, 200_000).due
+    assert compaction_of(50_000, 200_000).due
+    assert not compaction_of(50_000, 200_000, 0.5).due
+    assert compaction_of(100_000, 200_000, compact_at=0.5).due
+    assert not compaction_of(0, 1).due
     assert compaction_of(7, 100, 0.07) == (True, 7, 7, 100, ("threshold",))
     assert compaction_of(6, 100, 0.07) == (False, 6, 7, 100, ())
     for bad in (-1, *NO_NUMBERS):
         assert compaction_of(bad, 200_000) == (True, None, 50_000, 200_000, ("bad_number",))
-        assert compaction_due(0, bad)
-        assert compaction_due(0, 200_000, bad)
-    assert compaction_due(0, 0)
-    assert compaction_due(0, 200_000, 0)
-    assert compaction_due(0, 200_000, 1.5)
+        assert compaction_of(0, bad).due
+        assert compaction_of(0, 200_000, bad).due
+    assert compaction_of(0, 0).due
+    assert compaction_of(0, 200_000, 0).due
+    assert compaction_of(0, 200_000, 1.5).due
 
 
 @pytest.mark.promise("S1-14")

@@ -22,7 +22,7 @@ from passdown.adapters.chroma import (
     folder_at,
 )
 from passdown.adapters.memory import (
-    MEMORY,
+    MEMORY_PREFIX,
     LedgerMemory,
     MemoryResult,
     MemoryStore,
@@ -233,7 +233,13 @@ def test_projects_that_differ_in_case_have_folders_that_differ_without_it() -> N
 @given(st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20))
 def test_a_name_and_its_node_can_be_told_from_each_other(name: str) -> None:
     """Every node has one name, and every name leads back to its node."""
-    for each in (name, f"node:{name}", f"agent:{name}", f"T-1#d{len(name)}", f"{MEMORY}{name}"):
+    for each in (
+        name,
+        f"node:{name}",
+        f"agent:{name}",
+        f"T-1#d{len(name)}",
+        f"{MEMORY_PREFIX}{name}",
+    ):
         node = node_of_name(each)
         assert node_of_name(name_of_node(node)) == node
         if not each.startswith("node:"):

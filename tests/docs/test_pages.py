@@ -69,7 +69,7 @@ def test_the_front_matter_and_the_registry_of_the_page_can_be_used(tmp_path: Pat
         ("Bash", False),
         ("Search", True),
     ]
-    assert profiles.registry.executor_for("review") == "qa"
+    assert profiles.registry.executors["review"] == "qa"
     assert [tool.name for tool in profiles.registry.tools_for("other")] == ["Read"]
 
 

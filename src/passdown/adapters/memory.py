@@ -51,9 +51,7 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
 
 
-MEMORY = MEMORY_PREFIX
-MAX_CONTENT = MAX_VALUE
-MAX_KEY = MAX_ID - len(MEMORY)
+MAX_KEY = MAX_ID - len(MEMORY_PREFIX)
 MAX_QUERY = 10_000
 MAX_K = 1_000
 MAX_DEPTH = 50
@@ -130,7 +128,7 @@ class PreparedMemory(NamedTuple):
 def prepare_memory(key: str, content: str, metadata: Mapping[str, Any] | None) -> PreparedMemory:
     """A memory as it is stored; raises InvalidInput with everything that is wrong with it."""
     problems = key_problems(key, "key")
-    problems += text_problems(content, "content", max_length=MAX_CONTENT)
+    problems += text_problems(content, "content", max_length=MAX_VALUE)
     text = "{}"
     try:
         text = _json_text({} if metadata is None else metadata)
@@ -196,7 +194,7 @@ def node_of_name(name: str) -> str:
     """
     if is_reference(name):
         return name
-    return name.removeprefix("node:") if name.startswith("node:") else MEMORY + name
+    return name.removeprefix("node:") if name.startswith("node:") else MEMORY_PREFIX + name
 
 
 def is_key_only(name: str) -> bool:
@@ -208,7 +206,7 @@ def name_of_node(node: str) -> str:
     """The name of a node of the graph; the inverse of `node_of_name`."""
     if is_reference(node):
         return node
-    return node.removeprefix(MEMORY) if node.startswith(MEMORY) else f"node:{node}"
+    return node.removeprefix(MEMORY_PREFIX) if node.startswith(MEMORY_PREFIX) else f"node:{node}"
 
 
 T = TypeVar("T")
@@ -392,7 +390,7 @@ class LedgerMemory(CheckedMemory):
     def _store(self, memory: PreparedMemory) -> None:
         attributes = {"description": memory.content, "metadata": memory.metadata}
         summary = summary_line(memory.content)
-        node = Node(MEMORY + memory.key, "insight", summary, (), attributes)
+        node = Node(MEMORY_PREFIX + memory.key, "insight", summary, (), attributes)
         self.workspace.knowledge.add([node], agent=self._agent)
 
     def _search(self, query: str, k: int) -> list[MemoryResult]:
@@ -416,13 +414,13 @@ class LedgerMemory(CheckedMemory):
             node = self.workspace.knowledge.graph(around=[name], depth=0).nodes[0]
         except NotFound:  # forgotten since the search
             return None
-        if not name.startswith(MEMORY):
+        if not name.startswith(MEMORY_PREFIX):
             content = node.attributes.get("description") or node.summary
             return MemoryResult(answer.address, content, score, {**about, "type": node.type})
         if "metadata" not in node.attributes:
             return None
         metadata = json.loads(node.attributes["metadata"])
-        key = name.removeprefix(MEMORY)
+        key = name.removeprefix(MEMORY_PREFIX)
         return MemoryResult(key, node.attributes["description"], score, metadata)
 
     def _text(self, address: str) -> str:

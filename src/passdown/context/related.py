@@ -7,6 +7,7 @@ add a row, a heading or a section. Each entry that is chosen says why; the other
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from passdown.context.pipeline import (
@@ -434,12 +435,8 @@ def _best_first(entries: Iterable[JsonObject]) -> list[JsonObject]:
     """By score, then the newer, then by address: each sort keeps the order of the one before."""
     found = sorted(entries, key=_address)
     found.sort(key=_time, reverse=True)
-    found.sort(key=_score_of, reverse=True)
+    found.sort(key=itemgetter("score"), reverse=True)
     return found
-
-
-def _score_of(entry: JsonObject) -> int:
-    return entry["score"]
 
 
 def _time(entry: JsonObject) -> str:

@@ -137,11 +137,6 @@ def compaction_of(
     return Compaction(is_due, used, threshold, window, ("threshold",) if is_due else ())
 
 
-def compaction_due(used_tokens: object, window: object, compact_at: object = COMPACT_AT) -> bool:
-    """Whether so many tokens of a window are enough to compact; yes for bad numbers."""
-    return compaction_of(used_tokens, window, compact_at).due
-
-
 SCHEMA = 1
 STALE_AFTER_S = 24 * 3_600
 MAX_AGENTS = 100

@@ -182,7 +182,9 @@ def _item_entries(
         if text is None or (row.letter == "h" and not entry.get("summary")):
             continue
         kind, agent = KINDS[row.letter].word, entry.get("agent") or record.author
-        paths = _paths_in(body) if row.letter == "h" else _paths_of(row.letter, entry)
+        paths = _paths_of(row.letter, entry)
+        if row.letter == "h":
+            paths = [artifact["path"] for artifact in body.get("artifacts", ())]
         marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(paths)]
         marks += text.bands
         yield EntryRow(
@@ -300,11 +302,6 @@ def path_mark(path: str) -> str:
 def _marks(kind: str, agent: str, task: str, tags: Iterable[str]) -> list[str]:
     marks = [mark_of("kind", kind), mark_of("agent", agent), mark_of("task", task)]
     return marks + [mark_of("tag", tag) for tag in tags]
-
-
-def _paths_in(body: dict[str, Any]) -> list[str]:
-    """The files of a handoff."""
-    return [artifact["path"] for artifact in body.get("artifacts", ())]
 
 
 def _path_marks(paths: Iterable[str]) -> list[str]:

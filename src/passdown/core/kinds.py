@@ -83,8 +83,6 @@ NOT_STATED = "Not stated."
 LIVE = frozenset({"accepted", "proposed", "active", "open"})
 """The statuses of an item that is still valid."""
 
-LETTERS = {kind.word: kind.letter for kind in KINDS.values()}
-
 
 @cache
 def _address() -> re.Pattern[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from datetime import datetime
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
@@ -843,14 +843,6 @@ def _field_schema(field: Field, definitions: JsonObject) -> JsonObject:
     return found
 
 
-def _required_text(value: object, path: str) -> list[Problem]:
-    return text_problems(value, path)
-
-
-def _any_text(value: object, path: str) -> list[Problem]:
-    return text_problems(value, path, required=False)
-
-
 def _time_problems(value: object, path: str) -> list[Problem]:
     try:
         parse_time(value if isinstance(value, str) else "")
@@ -866,8 +858,8 @@ def _address_problems(value: object, path: str) -> list[Problem]:
     return [Problem(path, "invalid_address", f"{value!r:.60} is no item", "an address like T-1#b2")]
 
 
-TEXT = Text(_required_text)
-ANY_TEXT = Text(_any_text)
+TEXT = Text(text_problems)
+ANY_TEXT = Text(partial(text_problems, required=False))
 TIME = Time()
 TASK_ID = Text(id_problems)
 AGENT = Text(agent_problems)

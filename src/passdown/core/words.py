@@ -262,11 +262,6 @@ def band_marks(words: Iterable[str]) -> list[str]:
     return marks
 
 
-def is_band(mark: str) -> bool:
-    """Whether a mark is one of these, and not a filter's."""
-    return len(mark) == 15 and mark[0] == "b"
-
-
 def _least(numbers: list[int]) -> list[int]:
     """The least of the numbers that fall to each place; an empty place borrows from the next."""
     places: list[int] = [-1] * _PLACES

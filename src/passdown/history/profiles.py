@@ -219,10 +219,6 @@ class Registry(NamedTuple):
                     found.setdefault(name, tool)
         return tuple(found.values())
 
-    def executor_for(self, task_type: str) -> str:
-        """The agent that does a kind of task; empty when the registry names none."""
-        return self.executors.get(task_type, "")
-
 
 def tools_text(tools: Iterable[Tool]) -> str:
     """Tools as one or two short lines: those that are loaded, and those on request."""

@@ -298,7 +298,7 @@ def open_tasks(workspace: Workspace, limit: int) -> list[JsonObject]:
 
 def recall_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     """What was recorded that has to do with a question, best first."""
-    limit = _row_limit(given.get("limit", HITS_SHOWN), "limit")
+    limit = _row_limit(given.get("limit", HITS_SHOWN))
     filters: JsonObject = {name: given[name] for name in ("task", "path") if name in given}
     filters["kinds"] = [given["kind"]] if "kind" in given else []
     try:
@@ -357,7 +357,7 @@ def _node_text(workspace: Workspace, name: str) -> str:
 
 def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
     state = workspace.files.state_document(name, given.get("version"))
-    limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN), "limit"), given.get("offset", 0)
+    limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN)), given.get("offset", 0)
     letters = {
         kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in _kinds_in_order()
     }
@@ -385,7 +385,7 @@ def _kinds_in_order() -> list[Any]:
 
 
 def _history_text(workspace: Workspace, name: str, given: JsonObject) -> str:
-    limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN), "limit"), given.get("offset", 0)
+    limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN)), given.get("offset", 0)
     newest = int(workspace.task(name).version)
     before = newest + 1 - offset
     found = workspace.log(name, limit=limit, before=before) if before > 1 else []
@@ -397,7 +397,7 @@ def _history_text(workspace: Workspace, name: str, given: JsonObject) -> str:
 
 def tasks_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
     """Tasks in the order of their making, one line each."""
-    limit = _row_limit(given.get("limit", TASKS_SHOWN), "limit")
+    limit = _row_limit(given.get("limit", TASKS_SHOWN))
     # Two more than asked for: one may be the place of what concerns all work, one shows the end.
     found = workspace.tasks(
         status=given.get("status", ""),
@@ -435,11 +435,11 @@ def _gate_row(gate: JsonObject) -> str:
     return f"- {gate['address']} ({shown}{by}{why}) {shortened(words)}{injection_mark(words)}"
 
 
-def _row_limit(limit: int, path: str) -> int:
+def _row_limit(limit: int) -> int:
     """A limit within bounds; one that is too high is brought down, since the rest is paged."""
     if limit < 1:
         raise InvalidInput(
-            "the page is refused", [Problem(path, "out_of_range", f"{limit} given", "1 or more")]
+            "the page is refused", [Problem("limit", "out_of_range", f"{limit} given", "1 or more")]
         )
     return min(limit, MAX_ROWS)
 

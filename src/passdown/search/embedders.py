@@ -12,13 +12,10 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
 from passdown.ledger.durable_files import with_retries
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
@@ -40,12 +37,12 @@ class NamedEmbedder(NamedTuple):
     embed: Embed
 
 
-def embedder_name(setting: str, environment: Mapping[str, str] = os.environ) -> str:
+def embedder_name(setting: str) -> str:
     """The embedder that is wanted: by the environment, else by the settings."""
-    return environment.get(VARIABLE, "").strip() or setting
+    return os.environ.get(VARIABLE, "").strip() or setting
 
 
-def load_embedder(name: str, environment: Mapping[str, str] = os.environ) -> NamedEmbedder | None:
+def load_embedder(name: str) -> NamedEmbedder | None:
     """The embedder with a name; None for `none`, and where the offline model isn't installed."""
     if name == NONE:
         return None
@@ -55,7 +52,7 @@ def load_embedder(name: str, environment: Mapping[str, str] = os.environ) -> Nam
     if kind == "sentence-transformers" and model:
         return _sentence_transformers(name, model)
     if kind == "openai" and model:
-        return _endpoint(name, model, environment)
+        return _endpoint(name, model)
     expected = "minilm | none | sentence-transformers:MODEL | openai:MODEL"
     raise InvalidInput(
         "there is no such embedder", [Problem(VARIABLE, "invalid_choice", repr(name), expected)]
@@ -91,11 +88,11 @@ def _sentence_transformers(name: str, model: str) -> NamedEmbedder:
     return NamedEmbedder(name, embed)
 
 
-def _endpoint(name: str, model: str, environment: Mapping[str, str]) -> NamedEmbedder:
+def _endpoint(name: str, model: str) -> NamedEmbedder:
     """An endpoint that speaks as OpenAI's does: POST {model, input}, answered by `data`."""
-    url = _endpoint_url(environment.get(URL_VARIABLE, "").strip())
+    url = _endpoint_url(os.environ.get(URL_VARIABLE, "").strip())
     headers = {"Content-Type": "application/json"}
-    if key := environment.get(KEY_VARIABLE, "").strip():
+    if key := os.environ.get(KEY_VARIABLE, "").strip():
         headers["Authorization"] = f"Bearer {key}"
 
     def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:

@@ -69,13 +69,9 @@ def _nearest(
     for entry in likely:
         share = similarity(own, _word_set(entry.words))
         # Of two that are equally near, the first to have said it.
-        if share >= nearest and _is_current(entry, meant):
+        if share >= nearest and entry.address not in meant and entry.status not in _GONE:
             best, nearest = (entry, share), share
     return best
-
-
-def _is_current(entry: SharedEntry, meant: set[str]) -> bool:
-    return entry.address not in meant and entry.status not in _GONE
 
 
 @lru_cache(maxsize=512)
@@ -140,7 +136,11 @@ def fork_warnings(reader: Reader, body: Mapping[str, Any]) -> list[Problem]:
     holds in its place; none where the body supersedes that too.
     """
     decisions: Sequence[Mapping[str, Any]] = body.get("decisions", ())
-    named = [(index, name) for index, one in enumerate(decisions) for name in _superseded(one)]
+    named = [
+        (index, name)
+        for index, one in enumerate(decisions)
+        for name in dict.fromkeys(one.get("supersedes", ()))
+    ]
     if not named:
         return []
     known = (reader.entry_at(name) for name in {name for _, name in named})
@@ -156,10 +156,6 @@ def fork_warnings(reader: Reader, body: Mapping[str, Any]) -> list[Problem]:
         if standing:
             found.append(_fork_warning(f"decisions[{index}].supersedes", name, standing))
     return found
-
-
-def _superseded(decision: Mapping[str, Any]) -> Sequence[str]:
-    return tuple(dict.fromkeys(decision.get("supersedes", ())))
 
 
 def _fork_warning(path: str, name: str, standing: Sequence[str]) -> Problem:

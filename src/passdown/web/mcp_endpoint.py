@@ -119,7 +119,7 @@ def _session_manager(state: ServerState) -> Any:
         if error.name and error.name.partition(".")[0] in ("mcp", "mcp_types"):
             return None
         raise
-    server = build_server(state.shared, _caller_name, WITH_TOKEN)
+    server = build_server(state.shared, lambda context: _caller(context).name, WITH_TOKEN)
     # The package's own spans quote the words of errors; ours stand in for them.
     others = [each for each in server.middleware if type(each).__name__ != _PACKAGE_SPANS]
     server.middleware[:] = [*others, _CallerMiddleware(state)]
@@ -131,10 +131,6 @@ def _session_manager(state: ServerState) -> Any:
 
 def _caller(context: Any) -> AccessToken:
     return context.request.scope[REQUEST_CONTEXT].holder
-
-
-def _caller_name(context: Any) -> str:
-    return _caller(context).name
 
 
 class _CallerMiddleware:

@@ -307,7 +307,7 @@ def set_status(
         given = f"{str(item)[:60]!r} is no address"
         problem = Problem("item", "invalid_address", given, "an address like T-1#b2")
         raise InvalidInput(REFUSED, [problem])
-    _check_names(address.task, agent)
+    _refuse([*id_problems(address.task, "task"), *agent_problems(agent, "agent")])
     checked, problems = check_entry("mark", {"item": item, "status": status, "reason": reason})
     _refuse([*problems, *_given_key_problems(key)])
     body = {"marks": [{k: v for k, v in checked.items() if v}]}
@@ -393,10 +393,6 @@ def _version_problems(given: object) -> list[Problem]:
         return []
     message = f"{type(given).__name__} given"
     return [Problem("expect_version", "wrong_type", message, "a version number")]
-
-
-def _check_names(task: str, agent: str) -> None:
-    _refuse([*id_problems(task, "task"), *agent_problems(agent, "agent")])
 
 
 def _refuse(problems: list[Problem]) -> None:

@@ -125,7 +125,7 @@ def executor(context: Context, kind: str) -> str:
     Args:
         kind: The kind of task, such as review.
     """
-    return context.profiles().registry.executor_for(kind)
+    return context.profiles().registry.executors.get(kind, "")
 
 
 def agents(context: Context) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import socket
 import stat
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.access import (
@@ -22,7 +22,7 @@ from passdown.core.access import (
 )
 from passdown.core.kinds import ACCESS_STREAM
 from passdown.core.text import visible
-from passdown.core.times import stamp
+from passdown.core.times import stamp, utc_now
 from passdown.errors import (
     NotFound,
     Problem,
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 
     from passdown.core.record import Record
     from passdown.workspace import Workspace
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 _NOBODY = AccessToken("", "", False, (), token_digest(""), "")
@@ -61,7 +57,7 @@ class Tokens:
     what was read, so that it costs no look at the store.
     """
 
-    def __init__(self, workspace: Workspace, now: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(self, workspace: Workspace, now: Callable[[], datetime] = utc_now) -> None:
         self._beside = WorkspaceStreams(workspace)
         self._now = now
         self._known: dict[str, AccessToken] = {}
@@ -162,7 +158,6 @@ class Tokens:
 
 
 NAME = "serve.token"
-OWN_RIGHTS = RIGHTS
 _LABEL = "passdown serve"
 
 
@@ -189,10 +184,10 @@ def own_token_file(tokens: Tokens, path: str, name: str) -> str:
     known = _read(path)
     made = tokens.all()
     holder = tokens.holder(known) if known else None
-    if holder is not None and (holder.rights == OWN_RIGHTS or not _is_ours(holder)):
+    if holder is not None and (holder.rights == RIGHTS or not _is_ours(holder)):
         return path
     label = _label_of(path)
-    minted = tokens.new(name, OWN_RIGHTS, by=name, is_person=True, label=label)
+    minted = tokens.new(name, RIGHTS, by=name, is_person=True, label=label)
     _write(path, minted.token)
     for access in made.values():
         is_replaced = access.id == token_id(known) and _is_ours(access)
