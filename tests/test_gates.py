@@ -236,6 +236,10 @@ def test_a_phase_looks_at_the_disk(ws: Workspace) -> None:
     (problem,) = caught.value.problems
     assert problem.code == "phase_gate"
     assert "1 source artifact(s), 0 recorded and there" in problem.message
+    os.mkdir(source)
+    with pytest.raises(GateRefused, match="0 recorded and there"):
+        ws.hand_off(given)
+    os.rmdir(source)
     assert [p.code for p in ws.check_handoff(given).problems if p.level == "error"] == [
         "phase_gate"
     ]

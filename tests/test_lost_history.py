@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -668,3 +670,21 @@ def test_no_write_is_acknowledged_to_a_file_that_is_no_longer_the_store(
                 ws.decide(task="T-1", agent="a", summary=f"after {number}", rationale="r")
             assert str(ledger(project)) in str(refused.value)
             assert refused.value.next_step
+
+
+@pytest.mark.promise("P-17")
+def test_over_http_lost_history_is_a_conflict_that_a_person_decides(behind: Path) -> None:
+    """Not a fault inside the server: the text is the same as everywhere."""
+    with opened(behind) as ws, served(ws) as server:
+        headers = {"Authorization": f"Bearer {server.token('a', 'read', 'write')}"}
+        asked = Request(f"{server.url}/api/tasks/T-2/state", headers=headers)
+        with pytest.raises(HTTPError) as refused, urlopen(asked):
+            pass
+        with refused.value as answer:
+            document = json.loads(answer.read())
+        with pytest.raises(Damaged) as here:
+            ws.state("T-2")
+    assert (document["status"], document["code"]) == (409, "damaged")
+    assert document["title"] != "Internal error"
+    assert document["detail"] == here.value.message
+    assert document["next_step"] == here.value.next_step

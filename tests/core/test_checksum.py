@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from passdown.core.handoff import HandoffContext
 from passdown.core.integrity import check_integrity, compare_states, state_checksum
-from passdown.errors import IntegrityViolation
+from passdown.errors import IntegrityViolation, InvalidInput
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.binary(),
@@ -119,13 +119,46 @@ def test_equal_values_look_alike() -> None:
 
 @pytest.mark.promise("S0-22")
 def test_an_unreadable_value_is_named() -> None:
-    """An object without a value of its own is refused with its path and type."""
-    with pytest.raises(TypeError, match=r"a\.b\[1\]: object can't"):
-        state_checksum({"a": {"b": [0, object()]}})
+    """An object without a value of its own is refused with its path and type, and so is what is
+    nested too deeply or contains itself: each as input that breaks a rule.
+    """
     endless: list[object] = []
     endless.append(endless)
-    with pytest.raises(ValueError, match="contains itself"):
-        state_checksum({"a": endless})
+    deep: object = 1
+    for _ in range(100_000):
+        deep = [deep]
+    odd: list[tuple[object, str]] = [
+        ({"b": [0, object()]}, r"a\.b\[1\]: object can't"),
+        (endless, "contains itself"),
+        (deep, "nested too deeply"),
+    ]
+    for value, said in odd:
+        with pytest.raises(InvalidInput, match=said):
+            state_checksum({"a": value})
+        with pytest.raises(InvalidInput, match=said):
+            check_integrity({"a": value}, {"a": 1})
+        with pytest.raises(InvalidInput, match=said):
+            check_integrity({"a": 1}, {"a": value})
+
+
+@pytest.mark.promise("S0-22")
+def test_a_caller_that_is_nested_deeply_itself_gets_the_same_error() -> None:
+    nested: object = 1
+    for _ in range(150):
+        nested = {"a": nested}
+
+    def down(depth: int) -> str:
+        return down(depth - 1) if depth else state_checksum({"a": nested})
+
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 700, limit - 150, 50):
+        try:
+            assert down(depth) == down(0)
+        except InvalidInput:
+            return
+        except RecursionError:
+            continue
+    pytest.fail("no depth was refused")
 
 
 @pytest.mark.promise("S0-23")

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, cast
 
 from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.text import child_path
-from passdown.errors import IntegrityViolation
+from passdown.errors import IntegrityViolation, InvalidInput, Problem
 
 CHECKSUM_EXCLUDE = frozenset({"handoff_context"})
 INTEGRITY_EXCLUDE = frozenset({"current_agent", "handoff_context", "messages"})
 
 _MAX_DEPTH = 200
+_TOO_DEEP = "nested too deeply, or the state contains itself"
 
 
 class IntegrityReport(NamedTuple):
@@ -41,14 +42,17 @@ def state_checksum(
     """The SHA-256 of a state, a handoff's context or a decision, by value, in 64 hex digits.
 
     Top-level keys in `exclude` don't count; without it, `handoff_context` doesn't, and an empty
-    collection excludes nothing. Raises TypeError naming the path of a value it can't read, and
-    ValueError for a state that is nested too deeply or contains itself.
+    collection excludes nothing. Raises InvalidInput naming the path of a value it can't read, of
+    one that is nested too deeply and of one that contains itself.
     """
     if isinstance(state, Mapping):
         kept = _kept(state, CHECKSUM_EXCLUDE if exclude is None else exclude)
     else:
         kept = state
-    return hashlib.sha256(_encode(kept, "", 0)).hexdigest()
+    try:
+        return hashlib.sha256(_encode(kept, "", 0)).hexdigest()
+    except RecursionError:  # the caller's own calls are nested deeply already
+        raise _unreadable("", "too_deep", _TOO_DEEP, "fewer levels") from None
 
 
 def compare_states(
@@ -114,7 +118,7 @@ def _chunk(tag: bytes, payload: bytes) -> bytes:
 
 def _encode(value: object, path: str, depth: int) -> bytes:
     if depth > _MAX_DEPTH:
-        raise ValueError(f"{path[:80]}...: nested too deeply, or the state contains itself")
+        raise _unreadable(f"{path[:80]}...", "too_deep", _TOO_DEEP, f"at most {_MAX_DEPTH} levels")
     value = _plain(value)
     scalar = _encode_scalar(value)
     if scalar is not None:
@@ -132,10 +136,17 @@ def _encode(value: object, path: str, depth: int) -> bytes:
     if (fields := _dataclass_fields(value)) is not None:
         name = _encode(type(value).__qualname__, path, depth)
         return _chunk(b"C", name + _encode_pairs(fields, path, depth))
-    raise TypeError(
-        f"{path or 'the state'}: {type(value).__qualname__} can't be checksummed by value; "
-        "turn it into plain data (dict, list, text, number) or exclude the field"
+    raise _unreadable(
+        path,
+        "wrong_type",
+        f"{type(value).__qualname__} can't be checksummed by value",
+        "plain data (dict, list, text, number), or exclude the field",
     )
+
+
+def _unreadable(path: str, code: str, message: str, expected: str) -> InvalidInput:
+    problem = Problem(path or "the state", code, message, expected)
+    return InvalidInput("the state can't be checksummed", [problem])
 
 
 def _encode_pairs(pairs: Mapping[object, object], path: str, depth: int) -> bytes:

@@ -430,7 +430,9 @@ async def _forward_answers(
 
 
 def line_error(fault: Exception) -> types.JSONRPCError | None:
-    """What is said to a line that is no message; None for an empty one, which says nothing."""
+    """What is said to a line that is no message; None for an empty one, which says nothing, and
+    for a notification, which gets no answer.
+    """
     faults: list[JsonObject] = fault.errors() if isinstance(fault, _ValidationError) else []
     given = [each.get("input") for each in faults]
     if any(each.get("type") in _NOT_JSON for each in faults):
@@ -438,6 +440,8 @@ def line_error(fault: Exception) -> types.JSONRPCError | None:
         if len(lines) == len(given) and not "".join(lines).strip():
             return None
         given = [_lenient(line) for line in lines]
+        if given and all(map(is_notification, given)):
+            return None
     ids = [number for number in map(message_id, given) if number is not None]
     code, said = types.PARSE_ERROR, "this line is no JSON; a message is one line of it, in UTF-8"
     if any(_has_half_a_character(part) for part in given):
@@ -469,7 +473,15 @@ def _has_half_a_character(message: object) -> bool:
 def message_id(message: object) -> int | str | None:
     """The id of what was meant as a message, if it has one."""
     number: object = cast("JsonObject", message).get("id") if isinstance(message, dict) else None
-    return number if isinstance(number, int | str) and not isinstance(number, bool) else None
+    if isinstance(number, bool) or not isinstance(number, int | str):
+        return None
+    # An id with half a character can't be written, so no answer could carry it.
+    return None if isinstance(number, str) and has_lone_surrogate(number) else number
+
+
+def is_notification(message: object) -> bool:
+    """Whether it has a method and no id: nobody waits for an answer."""
+    return isinstance(message, dict) and "method" in message and "id" not in message
 
 
 def surrogate_error(body: bytes) -> JsonObject | None:

@@ -86,6 +86,9 @@ def status_of(error: PassdownError, *, has_condition: bool = False) -> int:
         return _BY_CODE[error.code]
     if isinstance(error, Conflict) and has_condition:
         return 412
+    if isinstance(error, Damaged) and error.problems[:1]:
+        # Lost history is for a person to decide on; any other damage is the server's own.
+        return 409 if error.problems[0].code == "ledger_behind" else 500
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 

@@ -202,7 +202,7 @@ class CallerFiles:
         """Whether a file is known to be missing; of files that a client didn't name, none is."""
         if self._sent is not None:
             return path in self._sent and self._sent[path].sha256 is None
-        return not os.path.exists(os.path.join(self._project.root, *path.split("/")))
+        return not os.path.isfile(os.path.join(self._project.root, *path.split("/")))
 
     def are_elsewhere(self, paths: Iterable[str]) -> bool:
         """Whether some of these files are not on this disk as the client has them."""

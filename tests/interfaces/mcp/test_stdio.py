@@ -47,8 +47,9 @@ def text_of(answer: dict[str, Any]) -> str:
         (b'{"jsonrpc": "2.0", "id": "a", "method": 5}', "a", INVALID_REQUEST),
         (b'{"jsonrpc": "1.0", "id": 3, "method": "ping"}', 3, INVALID_REQUEST),
         (b'{"jsonrpc": "2.0", "id": 4, "method": "ping", "x": "\\ud800"}', 4, INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', None, INVALID_REQUEST),
     ],
-    ids=["bytes", "words", "deep", "batch", "no method", "method", "version", "surrogate"],
+    ids="bytes words deep batch no-method method version surrogate surrogate-id".split(),
 )
 def test_a_line_that_is_no_message_is_answered_and_the_server_goes_on(
     project: Path, line: bytes, number: object, code: int
@@ -61,6 +62,15 @@ def test_a_line_that_is_no_message_is_answered_and_the_server_goes_on(
         server.shake_hands()
         server.ask(1, "tasks")
         assert text_of(answered(server)).startswith("No tasks yet")
+
+
+@pytest.mark.promise("M-5")
+def test_a_notification_gets_no_answer_whatever_is_in_it(project: Path) -> None:
+    with Pipes(project) as server:
+        server.write(
+            b'{"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": "\\ud800"}}\n'
+        )
+        server.shake_hands()  # its answer is the first
 
 
 @pytest.mark.promise("M-5")
