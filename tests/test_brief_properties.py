@@ -22,7 +22,7 @@ import passdown
 from passdown import Settings
 from passdown.context.brief import Brief, brief
 from passdown.context.ranking import RankedItem, fill_up, focus_of, order_details, order_steps
-from passdown.context.rendering import KIND_NAMES, SECTIONS, marker_of
+from passdown.context.rendering import KIND_NAMES, NAMED_NEEDS, SECTIONS, marker_of
 from passdown.core.brief_facts import BriefFacts, ItemContent, shown_letter
 from passdown.core.items import TITLE_LENGTH, entry_of, grade_of, item_lines, one_line, sizes_of
 from passdown.core.rows import ItemRow, TaskRow
@@ -252,7 +252,7 @@ def a_case(seed: int, counts: dict[str, int], elsewhere: int, extra: list[str], 
 
 def _by_kind(facts: BriefFacts) -> dict[str, int]:
     details, story = facts.row.details, facts.row.header["story"]
-    texts = sum(map(bool, (*details.values(), story)))
+    texts = sum(map(bool, (*details.values(), story, len(facts.needs) > NAMED_NEEDS)))
     found = Tally(
         {KIND_NAMES[letter]: n for letter, n in (*facts.totals.items(), ("t", texts)) if n}
     )
@@ -403,7 +403,7 @@ def check_markdown(case: Case, found: Brief) -> None:
     assert set(letters.values()) == others
     left, _, rest = lines[-1].rpartition("passdown state T-1")
     assert left.endswith(" left out: " if found.left_out else "All: ")
-    assert rest in ("", ", what it needs: passdown context T-1")
+    assert rest in ("", "; of needed tasks: passdown context T-1")
     author = first
     items: dict[str, str] = {}
     for line in lines[3 if others else 2 : -1]:

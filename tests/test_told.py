@@ -87,7 +87,7 @@ def test_a_brief_points_to_what_the_tasks_it_needs_have_left(ws: Workspace) -> N
     ws.create_task("T-2", title="Reports", agent="pm", depends_on=["T-1"])
     found = ws.brief("T-2", agent="qa", budget=300).text
     assert "held by pm; needs T-1 (open)" in found
-    assert "what it needs: passdown context T-2\n" in found
+    assert "of needed tasks: passdown context T-2\n" in found
 
 
 @pytest.mark.parametrize("budget", [12, 30, 60, 120])

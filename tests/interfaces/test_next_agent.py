@@ -18,6 +18,8 @@ from passdown.store.sqlite.schema import rows
 from tests.serving import Lent, served
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from passdown import Workspace
     from tests.interfaces.running import Run
 
@@ -38,14 +40,14 @@ FIRST: dict[str, Any] = {
 
 
 @pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
+def ws(tmp_path: Path) -> Generator[Workspace]:
     """T-2 depends on T-1, which is completed; T-3 has nothing to do with either."""
-    workspace = passdown.open(str(tmp_path))
-    workspace.create_task("T-1", title="Login", agent="planner")
-    workspace.create_task("T-2", title="Login page", agent="planner", depends_on=["T-1"])
-    workspace.create_task("T-3", title="Invoices", agent="planner")
-    workspace.hand_off(FIRST)
-    return workspace
+    with passdown.open(str(tmp_path)) as workspace:
+        workspace.create_task("T-1", title="Login", agent="planner")
+        workspace.create_task("T-2", title="Login page", agent="planner", depends_on=["T-1"])
+        workspace.create_task("T-3", title="Invoices", agent="planner")
+        workspace.hand_off(FIRST)
+        yield workspace
 
 
 @pytest.mark.promise("S3-27")
@@ -101,6 +103,59 @@ def test_high_gotchas_reach_the_briefs_of_other_tasks(ws: Workspace) -> None:
     gotcha = next(item.address for item in found.shown if item.address.startswith("T-1#g"))
     ws.set_status(gotcha, "retracted", agent="coder")
     assert "at noon" not in ws.brief("T-3", agent="tester", budget=1_000).text
+
+
+@pytest.mark.promise("S3-27")
+@pytest.mark.usefixtures("each_store")
+def test_a_brief_holds_what_all_of_many_dependencies_pass_on(ws: Workspace, cli: Run) -> None:
+    """As far as the budget goes; the rest is counted, and listed by address."""
+    names = [f"D-{n}" for n in range(30)]
+    for name in names:
+        ws.create_task(name, title=f"Part {name}", agent="planner")
+        ws.hand_off({**FIRST, "task": name, "summary": f"Done with {name}"})
+    bare = [f"E-{n}" for n in range(4)]
+    for name in bare:
+        ws.create_task(name, title="Nothing to say", agent="planner")
+    ws.create_task("T-9", title="Together", agent="planner", depends_on=[*names, *bare])
+    brief = ("--store", ws.store_url, "brief", "T-9", "--agent", "coder", "--budget")
+    whole = cli(*brief, "9000").out
+    passed_on = [f"{name}#{each}" for name in names for each in ("p1", "g1", "r1")]
+    assert [address for address in passed_on if address not in whole] == []
+    assert all(f"{name} (open)" in whole for name in (*names, *bare))
+    assert "left out" not in whole
+    assert not cli(*brief, "9000", "--left-out").out.strip().startswith("D-")
+    for budget in (100, 300, 900):
+        small = ws.brief("T-9", agent="coder", budget=budget, record=False)
+        shown = [item.address for item in small.shown if "#" in item.address]
+        rest = cli(*brief, str(budget), "--left-out").out.split()
+        assert sorted([*shown, *(each for each in rest if each in passed_on)]) == sorted(passed_on)
+        counted = {**small.left_out}
+        counted.pop("task_text", 0)
+        assert sum(counted.values()) == len(passed_on) - len(shown)
+        assert small.text.endswith(
+            "left out: passdown state T-9; of needed tasks: passdown context T-9\n"
+        )
+
+
+@pytest.mark.promise("S3-25")
+@pytest.mark.usefixtures("each_store")
+def test_every_high_gotcha_of_other_tasks_is_shown_or_counted(ws: Workspace, cli: Run) -> None:
+    found: list[str] = []
+    for n in range(30):
+        ws.create_task(f"O-{n}", title="Another", agent="planner")
+        for severity in ("high", "low"):
+            given = {"issue": f"pit {n}", "mitigation": "go round", "severity": severity}
+            ws.note("gotcha", agent="coder", task=f"O-{n}", **given)
+        found.append(f"O-{n}#g1")
+    brief = ("--store", ws.store_url, "brief", "T-3", "--agent", "coder", "--budget")
+    whole = cli(*brief, "4000").out
+    assert [address for address in found if f"{address} " not in whole] == []
+    assert "#g2" not in whole
+    small = ws.brief("T-3", agent="coder", budget=150, record=False)
+    shown = [item.address for item in small.shown if item.address in found]
+    assert 0 < len(shown) == 30 - small.left_out["gotcha"]
+    rest = cli(*brief, "150", "--left-out").out.split()
+    assert sorted([*shown, *(each for each in rest if each in found)]) == sorted(found)
 
 
 @pytest.mark.promise("S3-28")

@@ -48,6 +48,8 @@ KIND_NAMES = {letter: names[1] for letter, names in _KINDS.items()}
 
 _SHORT_MARKERS = 8
 _BLOCKING = " (blocking)"
+NAMED_NEEDS = 3
+"""How many of the tasks that it needs the first lines name; more than these are a text below."""
 
 
 class BriefPart(NamedTuple):
@@ -143,10 +145,14 @@ def _status_sentence(facts: BriefFacts, agent: str) -> str:
     if is_held and row.holder != author:
         text += f", held by {one_line(row.holder)}"
     if facts.needs:
-        text += "; needs " + first_few([f"{task} ({status})" for task, status in facts.needs])
+        text += "; needs " + first_few(_needed(facts), NAMED_NEEDS)
     if facts.blocked_by:
         text += "; blocked by " + first_few(facts.blocked_by)
     return text
+
+
+def _needed(facts: BriefFacts) -> list[str]:
+    return [f"{task} ({status})" for task, status in facts.needs]
 
 
 def item_part(facts: BriefFacts, page: BriefPage, row: ItemRow, length: str) -> BriefPart:
@@ -218,6 +224,7 @@ def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
         "description": one_line(details.get("description") or ""),
         "inputs": one_line_list(details.get("inputs") or []),
         "outputs": one_line_list(details.get("outputs") or []),
+        "needs": ", ".join(_needed(facts)) if len(facts.needs) > NAMED_NEEDS else "",
     }
     authors = {name: str(row.header["created_by"]) for name in texts}
     authors["story"] = row.header.get("story_by", "")
@@ -238,7 +245,7 @@ def _story(story: dict[str, Any]) -> str:
 def left_out_text(page: BriefPage, left_out: Mapping[str, int]) -> str:
     """What isn't shown, by kind, and how to get at it."""
     task = page.facts.row.task
-    more = f", what it needs: passdown context {task}" if page.facts.needs else ""
+    more = f"; of needed tasks: passdown context {task}" if page.facts.needs else ""
     rest = ", ".join(counted(count, *_KINDS[letter][2:]) for letter, count in left_out.items())
     return f"{f'{rest} left out' if rest else 'All'}: passdown state {task}{more}\n"
 

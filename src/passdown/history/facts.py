@@ -42,12 +42,16 @@ RELATED_HANDOFFS, RELATED_ITEMS = 12, 8
 OWN_RECORDS = 100
 
 FIRST_ELSEWHERE = 8
-LATEST_GOTCHAS = 20
-MOST_GOTCHAS = 5
+LATEST_GOTCHAS = 500
+"""How many gotchas of all tasks are looked at for grave ones; the first few come into question
+first, the others when a budget is large.
+"""
+FIRST_GOTCHAS = 5
 LATEST_SUMMARIES = 10
 LATEST_ANSWERS = 12
 LABELLED = 12
-NAMED_NEEDS = 5
+FIRST_NEEDS = 20
+"""How many of the tasks that a task depends on are read at first; the others as older items are."""
 PAGE = 100
 _OPEN = ("b", "k", "n", "q", "r")
 _ELSEWHERE = "dgpw"
@@ -63,7 +67,7 @@ def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemR
         methodcaller("task", WORKSPACE_TASK),
         methodcaller("needs", task),
         methodcaller("open_links_to", task),
-        methodcaller("entries_of_kind", "gotcha", limit=LATEST_GOTCHAS),
+        methodcaller("latest_gotchas", "high", LATEST_GOTCHAS),
         methodcaller("head", origins_of(task)),
         methodcaller("items_before", task, "h", NEWEST, HANDOFFS),
         *(methodcaller("items_before", task, kind, NEWEST, FIRST[kind]) for kind in FIRST),
@@ -103,11 +107,12 @@ def facts_of(
     own.add_records([*handoffs[:1], *(earlier[index] for index in related)])
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
-    needs = _needs(reader, row.task)
-    needed = [found for name, _ in needs[:NAMED_NEEDS] if (found := reader.task(name))]
-    passed_on = [_passed_on(reader, each, search) for each in needed]
+    needed = _needs(reader, row.task)
+    found = [each for each in needed.values() if each]
+    passed_on = [_passed_on(reader, each, search) for each in found[:FIRST_NEEDS]]
     others = (shared, *passed_on)
-    gotchas = _high_gotchas(reader, {row.task, WORKSPACE_TASK, *(each.task for each in needed)})
+    further = _FurtherNeeds(reader, found[FIRST_NEEDS:], search)
+    gotchas = _high_gotchas(reader, {row.task, WORKSPACE_TASK, *needed})
     own.add(_latest_summary(reader, row, own.items.values()))
     gated = _gated(open_items)
     waiting = [item for item in open_items if shown_letter(item) != ANSWERED]
@@ -117,16 +122,20 @@ def facts_of(
     own.add(answers)
     read = ItemTexts(reader)
     elsewhere = Tally(g=len(gotchas))
-    for pool in others:
+    for pool in (*others, further):
         elsewhere.update(pool.totals())
     items = [item for pool in (own, *others) for item in pool.items.values()]
     return BriefFacts(
         row=row,
-        needs=needs,
+        needs=tuple((name, each.status if each else _MISSING) for name, each in needed.items()),
         blocked_by=tuple(link.source for link in reader.open_links_to(row.task)),
-        items=tuple(_newest_first([*items, *gotchas], row.task)),
+        items=tuple(_newest_first([*items, *gotchas[:FIRST_GOTCHAS]], row.task)),
         labelled=frozenset(name for pool in (own, *others) for name in pool.labelled),
-        older=_Older(row.task, own, *others),
+        older=_Older(
+            row.task,
+            *(pool.pages() for pool in (own, *others, further)),
+            (gotchas[at : at + PAGE] for at in range(FIRST_GOTCHAS, len(gotchas), PAGE)),
+        ),
         totals={
             **_less(own.totals(), "b", len(gated)),
             ANSWERED: len(answers),
@@ -155,13 +164,9 @@ def _passed_on(reader: Reader, row: TaskRow, search: FactQuery) -> _ItemPool:
 
 
 def _high_gotchas(reader: Reader, known: set[str]) -> list[ItemRow]:
-    """The newest gotchas of high severity that other tasks have found."""
-    entries = reader.entries_of_kind("gotcha", limit=LATEST_GOTCHAS)
-    live = [entry for entry in entries if entry.status in LIVE and entry.task not in known]
-    addresses = [found for entry in live if (found := parse_address(entry.address))]
-    reader.ahead(*(methodcaller("item", *address) for address in addresses))
-    items = [item for address in addresses if (item := reader.item(*address))]
-    return [item for item in items if item.grade == "high"][:MOST_GOTCHAS]
+    """The gotchas of high severity that other tasks have found, newest first."""
+    items = reader.latest_gotchas("high", LATEST_GOTCHAS)
+    return [item for item in items if item.status in LIVE and item.task not in known]
 
 
 def _latest_summary(reader: Reader, row: TaskRow, items: Iterable[ItemRow]) -> list[ItemRow]:
@@ -345,15 +350,44 @@ class _ItemPool:
             return {}
         live: dict[str, int] = dict(self._row.header["live"])
         if self._is_passed_on:
-            # Those of low severity aren't passed on; only the rows know how many that are.
-            gotchas = self._reader.items_of_kind(self._row.task, "g") if live.get("g") else []
-            live["g"] = sum(item.grade != "low" and item.status in LIVE for item in gotchas)
-            return {kind: live[kind] for kind in (*_PASSED_ON, "r") if live.get(kind, 0) > 0}
+            return _totals_passed_on(self._reader, self._row)
         # What was taken back or replaced in its own task too isn't counted as live there.
         for address in map(parse_address, self._replaced):
             item = self._reader.item(*address) if address else None
             live["d"] = live.get("d", 0) - (item is not None and item.status in LIVE)
         return {letter: count for letter, count in live.items() if count > 0}
+
+
+def _totals_passed_on(reader: Reader, row: TaskRow) -> dict[str, int]:
+    """How many items of each kind a task passes on."""
+    live: dict[str, int] = dict(row.header["live"])
+    # Those of low severity aren't passed on; only the rows know how many that are.
+    gotchas = reader.items_of_kind(row.task, "g") if live.get("g") else []
+    live["g"] = sum(item.grade != "low" and item.status in LIVE for item in gotchas)
+    return {kind: live[kind] for kind in (*_PASSED_ON, "r") if live.get(kind, 0) > 0}
+
+
+class _FurtherNeeds:
+    """What further tasks pass on: counted, and read only when a budget is large."""
+
+    def __init__(self, reader: Reader, rows: Sequence[TaskRow], search: FactQuery) -> None:
+        self._reader = reader
+        self._rows = rows
+        self._search = search
+
+    def totals(self) -> dict[str, int]:
+        """How many items of each kind they pass on."""
+        found = Tally[str]()
+        for row in self._rows:
+            found.update(_totals_passed_on(self._reader, row))
+        return found
+
+    def pages(self) -> Iterator[list[ItemRow]]:
+        """The items, task by task."""
+        for row in self._rows:
+            pool = _passed_on(self._reader, row, self._search)
+            yield list(pool.items.values())
+            yield from pool.pages()
 
 
 class _Older:
@@ -362,9 +396,9 @@ class _Older:
     Every call begins with the first page again.
     """
 
-    def __init__(self, task: str, *pools: _ItemPool) -> None:
+    def __init__(self, task: str, *pages: Iterator[list[ItemRow]]) -> None:
         self._task = task
-        self._unread = chain.from_iterable(pool.pages() for pool in pools)
+        self._unread = chain.from_iterable(pages)
         self._read: list[list[ItemRow]] = []
 
     def __call__(self) -> Iterator[list[ItemRow]]:
@@ -382,16 +416,14 @@ def _newest_first(items: Sequence[ItemRow], task: str) -> list[ItemRow]:
     )
 
 
-def _needs(reader: Reader, task: str) -> tuple[tuple[str, str], ...]:
-    """What a task depends on; with its status for the first few, which may be named."""
+def _needs(reader: Reader, task: str) -> dict[str, TaskRow | None]:
+    """The tasks that a task depends on, by name; None for one that isn't there."""
     needs = reader.needs(task)
-    named = [(need, _status(reader, need)) for need in needs[:NAMED_NEEDS]]
-    return (*named, *((need, "") for need in needs[NAMED_NEEDS:]))
+    reader.ahead(*(methodcaller("task", need) for need in needs))
+    return {need: reader.task(need) for need in needs}
 
 
-def _status(reader: Reader, task: str) -> str:
-    row = reader.task(task)
-    return row.status if row else "not there yet"
+_MISSING = "not there yet"
 
 
 MOST_RECORDS = 400

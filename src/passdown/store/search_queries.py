@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from passdown.core.graph import Edge, Node
-    from passdown.core.rows import IndexChanges
+    from passdown.core.rows import IndexChanges, ItemRow
     from passdown.store.protocol import Question, Row, Run, RunMany
 
 
@@ -163,6 +163,14 @@ class SearchReader:
         query = self.spelled(SearchTerm(marks=tuple((mark,) for mark in marks)))
         values = {"query": query, "kind": kind, "before": before, "limit": limit}
         return [IndexedEntry(*row) for row in self.run("entries_of_kind", values)]
+
+    def latest_gotchas(self, grade: str, limit: int) -> list[ItemRow]:
+        """Those of a severity among the latest gotchas of all tasks, newest first."""
+        from passdown.store.statements import items_of
+
+        query = self.spelled(SearchTerm(marks=((mark_of("kind", "gotcha"),),)))
+        values = {"query": query, "grade": grade, "limit": limit}
+        return items_of(self.run("latest_gotchas", values))
 
     def known_node(self, node: str) -> KnowledgeRow | None:
         """A node that somebody wrote down, or None."""

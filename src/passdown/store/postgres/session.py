@@ -39,7 +39,10 @@ _CHANGING_CALLS = frozenset({"add_embedder", "drop_embedder", "load_embedders"})
 
 # How these are best answered depends on what is asked for, so they are planned each time.
 _PLANNED_ANEW = frozenset(
-    {"matching", "matching_at", "sharing_marks", "entries_of_kind", "nearest_of"}
+    {
+        *("matching", "matching_at", "sharing_marks", "entries_of_kind", "latest_gotchas"),
+        "nearest_of",
+    }
 )
 
 

@@ -315,6 +315,16 @@ FROM (
 CROSS JOIN entries e ON e.id = t.id
 WHERE e.kind = :kind ORDER BY e.id DESC;
 
+-- name: latest_gotchas
+SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
+    i.fingerprint, i.path, i.closed_at, i.note, i.grade, i.sizes
+FROM (
+    SELECT rowid AS id FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit) t
+CROSS JOIN entries e ON e.id = t.id
+CROSS JOIN items i ON i.task = e.task AND i.letter = 'g'
+    AND i.ordinal = CAST(substr(e.address, length(e.task) + 3) AS INTEGER)
+WHERE e.kind = 'gotcha' AND i.grade = :grade ORDER BY e.id DESC;
+
 -- name: forget_entries
 DELETE FROM entries;
 DELETE FROM authors;
