@@ -415,7 +415,7 @@ class DroppedSection(NamedTuple):
 class Extras(NamedTuple):
     """What a prompt carries besides the layers; `faults` counts those in the rules' files.
 
-    `is_estimated`: what is left was reckoned from an earlier count.
+    `is_estimated`: what is left was estimated from an earlier count.
     """
 
     memory: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Names of files, for whoever writes one."""
+"""Give files their names."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def shape(cls: type[Shape]) -> type[Shape]:
 
 
 class _FieldsOnDemand:
-    """What tells that a shape is a dataclass, to whoever asks before there is a value."""
+    """The fields of a shape as a dataclass; makes it one when they are first asked for."""
 
     def __get__(self, instance: object, owner: type[Any]) -> Any:
         _make_dataclass(owner)

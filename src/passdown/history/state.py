@@ -348,7 +348,7 @@ def _compare(
 
 
 class RecordOrigins:
-    """The doors of records, for one moment of the store. Each task is looked up once."""
+    """The channels that wrote records, for one moment of the store. Each task is looked up once."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

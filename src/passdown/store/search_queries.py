@@ -313,7 +313,7 @@ class SearchWriter(SearchReader):
             self.run_many("mark_entries", marks)
 
     def set_needed(self, task: str, needs: Sequence[str], position: int) -> None:
-        """Write the edges of a task's dependencies anew."""
+        """Replace the edges of a task's dependencies."""
         source = f"task:{task}"
         self.run("drop_edges_from", {"source": source, "relation": "depends_on"})
         rows = [(source, "depends_on", f"task:{need}", "{}", task, position) for need in needs]

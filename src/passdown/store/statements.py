@@ -396,7 +396,7 @@ class Writer(SearchWriter, Reader):
         self.run("close_links", {"source": source, "seq": seq})
 
     def set_needs(self, task: str, needs: Sequence[str]) -> None:
-        """Write the dependencies of a task anew."""
+        """Replace the dependencies of a task."""
         self.run("drop_needs", {"task": task})
         if needs:
             self.run_many("add_dependencies", [(task, need) for need in dict.fromkeys(needs)])

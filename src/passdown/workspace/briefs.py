@@ -150,7 +150,7 @@ def left_out(
 
 
 def _with_origin(context: Context, reader: Reader, found: Brief) -> Brief:
-    """The brief with a warning where the task came from another machine and stood elsewhere."""
+    """The brief with a warning where the task was imported and was at another commit."""
     if reader.head(origins_of(found.task)) is None:
         return found
     from passdown.workspace.maintenance import origin_warnings
@@ -237,8 +237,8 @@ class BriefRequest(NamedTuple):
 
 
 class BriefCall(NamedTuple):
-    """Someone who waits for a brief; without `is_told` no delivery is recorded. `via` is the door
-    that the delivery is recorded to have gone through.
+    """Someone who waits for a brief; without `is_told` no delivery is recorded. `via` is the
+    channel that is recorded with the delivery.
     """
 
     ask: BriefRequest
@@ -302,7 +302,7 @@ class BriefCache:
 
     def _delivery(self, brief: Brief, via: str) -> StreamEntry:
         """A delivery with a key of its own, without asking the system for chance each time. Each
-        may have come through another door, so the door is named here and not around the write.
+        may have come through another channel, so it is named here and not around the write.
         """
         body = {**delivery_of(brief), **({CHANNEL_FIELD: via} if via else {})}
         key = f"{self._start}-{next(self._numbers)}"

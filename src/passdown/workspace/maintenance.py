@@ -179,7 +179,7 @@ def check_target(context: Context, target: str, endings: tuple[str, ...]) -> Non
         own = os.path.basename(folder) == OWN_FOLDER
         if own and os.path.realpath(target).startswith(folder + os.sep):
             message = f"{target} lies in the workspace's own folder"
-            problems.append(Problem("target", "own_file", message, "a file elsewhere"))
+            problems.append(Problem("target", "own_file", message, "a file in another folder"))
     check_new(target, endings, problems)
 
 
@@ -281,12 +281,12 @@ def _check_modes(context: Context, findings: list[Problem]) -> str:
 
 
 def _check_left_behind(context: Context, findings: list[Problem]) -> None:
-    """A ledger in the folder of a workspace whose records are elsewhere is a warning."""
+    """A ledger in the folder of a workspace whose records are in another store is a warning."""
     left = os.path.join(context.place.folder, LEDGER)
     named = os.path.join(context.place.folder, STORE)
     if context.store_file != left and os.path.isfile(left) and os.path.isfile(named):
         message = f"{left} isn't used: {named} says that the records are in {context.store_label}"
-        fix = f"see what is in it (passdown task list --store {left}), then keep it elsewhere"
+        fix = f"see what is in it (passdown task list --store {left}), then move it away"
         findings.append(Problem(left, "left_behind", message, "one store", fix, "warning"))
 
 
@@ -552,7 +552,7 @@ def patch_written(bundle: Bundle, patch: str) -> Generator[None]:
 
 
 def checkout_warnings(root: str, stood: Checkout | None) -> tuple[Problem, ...]:
-    """A warning where work that was brought stood elsewhere than the repository at `root`."""
+    """A warning where imported work was at another commit than the repository at `root`."""
     warning = checkout_warning(stood, head_of(root)) if stood is not None else None
     return (warning,) if warning else ()
 
@@ -560,7 +560,7 @@ def checkout_warnings(root: str, stood: Checkout | None) -> tuple[Problem, ...]:
 def origin_warnings(
     context: Context, reader: Reader, task: str, version: int
 ) -> tuple[Problem, ...]:
-    """A warning that a task was brought here and stood elsewhere, until it has gone on here."""
+    """A warning that an imported task was at another commit, until it has gone on here."""
     head = reader.head(origins_of(task))
     record = reader.record(head.stream, head.position) if head else None
     brought = record.document() if record is not None and record.is_intact() else {}

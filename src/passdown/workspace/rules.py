@@ -181,7 +181,7 @@ def _check(prompt: object, active: Active, memory: Sequence[object], summary: ob
 
 
 def _session(files: SessionFiles, id: str, now: datetime, problems: list[Problem]) -> Session:
-    """The session as its last prompt left it; anew where there is none, or a broken or old one."""
+    """The session as its last prompt left it; a new one if it is missing, broken or old."""
     document = files.read(id, problems)
     if document is None:
         return Session(id)

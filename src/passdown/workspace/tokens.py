@@ -167,7 +167,7 @@ def usual_file(workspace: Workspace) -> str:
     """
     from passdown.workspace.location import make_folder
 
-    place = workspace._context.place  # pyright: ignore[reportPrivateUsage] - the door's other half
+    place = workspace._context.place  # pyright: ignore[reportPrivateUsage] - part of the workspace's own code
     make_folder(place)
     return os.path.join(place.folder, NAME)
 

@@ -210,7 +210,7 @@ class HandoffGraph:
     def replay(self, run: str) -> Plain:
         """The state that a run ended with, made again from its record, every condition asked again.
 
-        Raises IntegrityViolation that names each step where the work would go elsewhere now.
+        Raises IntegrityViolation that names each step where the work would take another route now.
         """
         began = start_of(self._workspace, run, self._state)
         state: Plain = began["state"]
@@ -228,7 +228,7 @@ class HandoffGraph:
                     f"step {each.step} {each.source}: {route.condition or 'no condition'}"
                 )
         if changed:
-            raise IntegrityViolation(f"run {run} would go elsewhere now", changed)
+            raise IntegrityViolation(f"run {run} would take another route now", changed)
         return replay(self._workspace, run, self._state)
 
     def _route(self, source: str, state: Mapping[str, Any]) -> Route:

@@ -85,7 +85,7 @@ class SameFile:
             raise StoreUnavailable(
                 f"another file was put in the place of the store while it was open: {self._path}",
                 next_step="Nothing was written. If that is the file to go on with, open the store "
-                "again (start this program anew); else put the right one back first.",
+                "again (restart this program); else put the right one back first.",
             )
         if size < self._size:
             raise damaged(

@@ -75,7 +75,7 @@ _CACHE = -16_000
 
 
 class SqliteStore:
-    """A store in one file. Safe to share between threads; after a fork it opens anew."""
+    """A store in one file. Safe to share between threads; after a fork it opens again."""
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class SqliteStore:
         else:
             connection = apsw.Connection(self.path, flags=flags, vfs=self._vfs or None)
         connection.set_busy_handler(wait_with_jitter(self._timeout_s))
-        # Plans must not depend on bound values: SQLite would prepare a statement anew for each.
+        # Plans must not depend on bound values: SQLite would prepare a statement again for each.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         _set(connection, "PRAGMA trusted_schema = OFF", "PRAGMA trusted_schema", 0)
         _set(connection, "PRAGMA cell_size_check = ON", "PRAGMA cell_size_check", 1)
