@@ -244,7 +244,8 @@ HANDOFF_NOTE = {
 }
 
 MEMORY = {
-    "S0-13": "A stored decision has edges to what it is about and to the agent who made it.",
+    "S0-13": "A stored decision has edges to what it is about, a memory that comes later too, and "
+    "to the agent who made it.",
     "S0-14": "Asking for k decisions gives the k that fit best, of one agent or of all, whenever "
     "there are k, whatever else is stored.",
     "S0-15": "Search understands other words for the same by vectors, offline by default, and with "

@@ -533,3 +533,41 @@ def test_a_value_under_two_names_that_differ_is_refused_by_both() -> None:
     make = HandoffContext
     with pytest.raises(InvalidInput, match="source_agent"):
         make(source="a", source_agent="b", target="c")
+
+
+@pytest.mark.promise("S0-13")
+@pytest.mark.parametrize("operation", ["decide", "hand_off"])
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_recorded_decision_leads_to_memories_that_come_later(
+    ws: Workspace, operation: str, is_remote: bool
+) -> None:
+    """The edge leads to the key when it is stored before, after, or not yet."""
+    names = ["pre:1", "post:1", "req-001", "never: stored"]
+    said: Plain = {"summary": "Use JWT", "rationale": "no store", "related_artifacts": names}
+
+    async def use(opened: Workspace) -> None:
+        memory = LedgerMemory(opened)
+        await memory.store_embedding("pre:1", "What was asked for")
+        if operation == "decide":
+            opened.decide(task="T-1", agent="analyst", **said)
+        else:
+            opened.hand_off(task="T-1", outcome="completed", decisions=[said])
+        for key in ("post:1", "req-001"):
+            await memory.store_embedding(key, "What was said afterwards")
+        for key in names:
+            found = await memory.relationships(source="T-1#d1", target=key)
+            assert [each.relation for each in found] == ["relates_to"], key
+        assert {*names} <= {each.node for each in await memory.get_related("T-1#d1")}
+
+    if is_remote:
+        with served(ws) as server, server.opened("analyst", "read", "write") as remote:
+            asyncio.run(use(remote))
+    else:
+        asyncio.run(use(ws))
+    assert not ws.verify().findings
+    assert not ws.maintenance.doctor().findings
+    for format in ("dot", "mermaid", "json", "svg"):
+        assert ws.knowledge.render(format=format)
+    ws.knowledge.graph(around=["T-1#d1"], depth=2)
+    ws.maintenance.reindex()
+    assert not ws.verify().findings

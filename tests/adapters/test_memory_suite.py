@@ -263,6 +263,43 @@ def test_a_decision_is_related_to_the_memories_that_it_names(run: Callable[..., 
     run(steps)
 
 
+@pytest.mark.promise("S0-13")
+def test_a_memory_that_is_stored_later_is_what_a_decision_names(run: Callable[..., None]) -> None:
+    """Whether or not the key could be a file's path; and each relationship is told once, with a key
+    that looks like the id of a task or a file too.
+    """
+    keys = ("req-9", "post:1", "task:zzz", "file:src/b.py")
+    given = decision("Use green", "planner", artifacts=(*keys, "src/c.py"))
+    before = decision("Use blue", "planner", number=1, artifacts=keys)
+
+    async def steps(memory: Memory) -> None:
+        key = await memory.store_decision(given)
+        for name in keys:
+            await memory.store_embedding(name, f"What {name} says")
+        await memory.store_embedding("req-9", "Said again")
+        found = await memory.relationships(source=key)
+        assert sorted((each.relation, each.target) for each in found) == [
+            ("decided_by", "agent:planner"),
+            ("relates_to", "file:req-9"),
+            ("relates_to", "file:src/b.py"),
+            ("relates_to", "file:src/c.py"),
+            ("relates_to", "post:1"),
+            ("relates_to", "req-9"),
+            ("relates_to", "task:zzz"),
+        ]
+        for name in keys:
+            assert [each.source for each in await memory.relationships(target=name)] == [key]
+            assert name in {place.node for place in await memory.get_related(key)}
+        second = await memory.store_decision(before)
+        found = await memory.relationships(source=second, relation="relates_to")
+        assert sorted(each.target for each in found) == sorted(keys)
+        reached = sorted(place.node for place in await memory.get_related(second))
+        assert reached == sorted([*keys, "agent:planner"])
+        assert await memory.relationships(target="task:workspace") == []
+
+    run(steps)
+
+
 @pytest.mark.promise("S0-14")
 def test_k_decisions_come_whenever_there_are_k(run: Callable[..., None]) -> None:
     """Best first, of one agent or of all, equal to what was stored, with memories beside them."""

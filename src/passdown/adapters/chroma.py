@@ -29,6 +29,7 @@ from passdown.adapters.memory import (
 )
 from passdown.core.handoff import Decision
 from passdown.core.items import searched_text
+from passdown.core.knowledge import Relation
 from passdown.core.schema import value_of
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
 from passdown.knowledge.graph_files import EdgeFile, named_lock
@@ -36,7 +37,7 @@ from passdown.knowledge.graph_files import EdgeFile, named_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from passdown.core.knowledge import RelatedNode, Relation
+    from passdown.core.knowledge import RelatedNode
 
     Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
@@ -204,6 +205,13 @@ class ChromaMemory(CheckedMemory):
         vector = self._vector(memory.content)
         fields = {"type": "memory", "json": memory.metadata}
         with self._folder.turn(self._name, writes=True) as collection:
+            # Decisions that named it before it was there, when it could as well have been a file.
+            meant = self._edges.relations(relation="relates_to", target=f"file:{memory.key}")
+            ids = [_DECISION + each.source for each in meant]
+            known: list[str] = collection.get(ids=ids, include=[])["ids"] if ids else []
+            sources = (each.removeprefix(_DECISION) for each in known)
+            if known:
+                self._edges.add([Relation(each, "relates_to", memory.key) for each in sources])
             _upsert(collection, _MEMORY + memory.key, memory.content, fields, vector)
 
     def _search(self, query: str, k: int) -> list[MemoryResult]:

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast
 from passdown.adapters.state_schema import plain
 from passdown.adapters.tools import note_stored
 from passdown.core.arguments import number_problems, raise_problems, text_type_problems
-from passdown.core.graph import MAX_ID, MAX_VALUE, Node, is_reference, summary_line
+from passdown.core.graph import MAX_ID, MAX_VALUE, Edge, Node, is_reference, summary_line
 from passdown.core.handoff import Decision
-from passdown.core.index_entries import KNOWLEDGE
+from passdown.core.index_entries import KNOWLEDGE, is_key_only
 from passdown.core.intake import check_entry
 from passdown.core.items import searched_text
-from passdown.core.kinds import parse_address
+from passdown.core.kinds import WORKSPACE_TASK, parse_address
 from passdown.core.knowledge import (
     RelatedNode,
     Relation,
@@ -55,6 +55,8 @@ MAX_KEY = MAX_ID - len(MEMORY_PREFIX)
 MAX_QUERY = 10_000
 MAX_K = 1_000
 MAX_DEPTH = 50
+_ALL_WORK = f"task:{WORKSPACE_TASK}"
+"""Where the ledger keeps what belongs to no task, which isn't said of a decision without one."""
 
 REFUSED = "refused; nothing was changed"
 
@@ -197,8 +199,8 @@ def node_of_name(name: str) -> str:
     return name.removeprefix("node:") if name.startswith("node:") else MEMORY_PREFIX + name
 
 
-def is_key_only(name: str) -> bool:
-    """Whether an artifact can be the key of a memory, and can't be the path of a file."""
+def is_no_file(name: str) -> bool:
+    """Whether an artifact can be the name of an end of a relationship, and not a file's path."""
     return bool(path_problems(name, "")) and not key_problems(name, "")
 
 
@@ -391,7 +393,16 @@ class LedgerMemory(CheckedMemory):
         attributes = {"description": memory.content, "metadata": memory.metadata}
         summary = summary_line(memory.content)
         node = Node(MEMORY_PREFIX + memory.key, "insight", summary, (), attributes)
-        self.workspace.knowledge.add([node], agent=self._agent)
+        # Decisions that named it before it was there, when it could as well have been a file.
+        known = self.workspace.knowledge.edges
+        meant = known(relation="relates_to", target=f"file:{memory.key}")
+        there = {edge.source for edge in known(relation="relates_to", target=node.id)}
+        edges = [
+            Edge(each.source, "relates_to", node.id)
+            for each in meant
+            if each.source not in there and _is_item(each.source, "d")
+        ]
+        self.workspace.knowledge.add([node], edges, agent=self._agent)
 
     def _search(self, query: str, k: int) -> list[MemoryResult]:
         limit = k
@@ -440,28 +451,33 @@ class LedgerMemory(CheckedMemory):
         relation = edge_key(Relation("", wanted.relation, ""))[1] if wanted.relation else ""
         edges = self.workspace.knowledge.edges(source=source, relation=relation, target=target)
         found = matching_relations(edges, "", wanted.relation, "")
-        return [_with_public_names(each) for each in found]
+        # The key of a memory may look like the id of something else; either is told once.
+        named = (_with_public_names(each) for each in found if each.target != _ALL_WORK)
+        return list(dict.fromkeys(named))
 
     def _near(self, node: str, depth: int) -> list[RelatedNode]:
         try:
             found = self.workspace.knowledge.neighbours(node_of_name(node), depth=depth)
         except NotFound:
             return []
-        return [
+        places = [
             RelatedNode(
                 name_of_node(place.node),
                 place.depth,
                 tuple(_with_public_names(relations_of(edge)[0]) for edge in place.path),
             )
             for place in found
+            if place.node != _ALL_WORK
         ]
+        return list({place.node: place for place in reversed(places)}.values())[::-1]
 
     def _decide(self, decision: Decision, task: str | None) -> str:
         key = self.workspace.decisions.store(decision, task)
         address = self.workspace.decisions.address(key, task)
-        # What is neither a file nor a memory that is there is a memory yet to come.
-        for name in (each for each in decision.artifacts if is_key_only(each)):
-            self._relate(Relation(address, "relates_to", name))
+        # The record itself leads to files and memories; the others are named here.
+        for name in decision.artifacts:
+            if is_no_file(name) and not is_key_only(name):
+                self._relate(Relation(address, "relates_to", name))
         return address
 
     def _decisions(self, text: str, agent: str, k: int) -> list[DecisionResult]:
@@ -575,10 +591,15 @@ def decision_relations(
     names = sorted({*entry.get("artifacts", ()), *entry.get("paths", ())})
     found = [Relation(key, "decided_by", f"agent:{entry['agent']}")]
     for name in names:
-        is_key = name in keys or is_key_only(name)
+        is_key = name in keys or is_no_file(name)
         found.append(Relation(key, "relates_to", name if is_key else f"file:{name}"))
     found += [Relation(key, "relates_to", f"task:{task}")] if task else []
     return found + [Relation(key, "supersedes", old) for old in entry.get("supersedes", ())]
+
+
+def _is_item(node: str, letter: str) -> bool:
+    address = parse_address(node)
+    return address is not None and address.letter == letter
 
 
 def _with_public_names(relation: Relation) -> Relation:

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from passdown.core.graph import Edge, Node, summary_line
+from passdown.core.graph import MAX_ID, Edge, Node, is_reference, summary_line
 from passdown.core.items import entry_of, searched_text
 from passdown.core.kinds import KINDS
 from passdown.core.names import normal_path, path_problems
@@ -260,10 +260,21 @@ def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) 
 
 
 def _memories_of(letter: str, entry: dict[str, Any], body: dict[str, Any]) -> list[str]:
-    """The artifacts of a decision that are keys of memories, as was found when it was written."""
+    """The artifacts of a decision that are keys of memories, as was found when it was written:
+    memories that were there, and names that can't be anything else.
+    """
     if letter != "d" or "memories" not in body:
         return []
     return sorted({*entry.get("artifacts", ())} & {*body["memories"]})
+
+
+def is_key_only(name: str) -> bool:
+    """Whether an artifact can be the key of a memory and nothing else: no path of a file, and no
+    name of something that is known by other means.
+    """
+    is_key = len(MEMORY_PREFIX + name) <= MAX_ID and name == name.strip() and name.isprintable()
+    is_named = is_reference(name) or name.startswith(NODE_PREFIX)
+    return bool(path_problems(name, "")) and bool(name) and is_key and not is_named
 
 
 def _paths_of(letter: str, entry: dict[str, Any]) -> list[str]:

@@ -234,7 +234,10 @@ class Context:
         return {**body, REMOTE_FILES_FIELD: True} if is_remote else body
 
     def _memories(self, body: dict[str, Any]) -> list[str]:
-        """The artifacts of a body's decisions that are keys of memories, not files."""
+        """The artifacts of a body's decisions that are keys of memories, not files; those too that
+        can't be files, before their memory is there.
+        """
+        from passdown.core.index_entries import is_key_only
         from passdown.core.rows import MEMORY_PREFIX
 
         decisions: list[dict[str, Any]] = body.get("decisions", [])
@@ -242,7 +245,9 @@ class Context:
         if not names:
             return []
         with self.store.reading() as reader:
-            return sorted(name for name in names if reader.known_node(MEMORY_PREFIX + name))
+            return sorted(
+                n for n in names if is_key_only(n) or reader.known_node(MEMORY_PREFIX + n)
+            )
 
     def state_path(self, task: str) -> str:
         """A task's state file, relative to the project root where it is inside."""
