@@ -138,6 +138,7 @@ def test_what_an_agent_is_made_of_has_to_be_there_before_anything_starts(
         (("run", "x.yaml", "--task", "T-1", "--detach", "--no-wait"), "never waits"),
         (("run", "x.yaml", "--task", "T-1", "--lease", "0"), "seconds"),
         (("worker", "--slots", "0"), "--slots"),
+        (("approve", "architect", "x", "--kind", "question"), "--kind"),
         (("worker", "--list", "--slots", "2"), "--list"),
         (("runs", "--stop"), "RUN"),
         (("runs", "R-1", "--guidance", "x"), "--answer"),

@@ -9,6 +9,7 @@ import pytest
 
 from passdown.relay.runs import Runs
 from passdown.relay.worker import run_here
+from tests.relay.staging import reply
 from tests.relay.test_pairs import SCRIPT, Functions, opened, ran
 
 if TYPE_CHECKING:
@@ -114,3 +115,20 @@ def test_reviews_of_one_pair_wait_for_each_other_and_know_each_other(tmp_path: P
         assert own == said
         verdict = "CHANGES" if asked.visit == 1 else "APPROVED"
         said.append(f"{verdict} {asked.leg}-ROUND-{asked.visit}")
+
+
+def test_a_review_is_given_what_it_is_about(tmp_path: Path) -> None:
+    """The coder's own words, a long text not as a whole; once, and without the handoff."""
+    plan = "THE-PLAN: keep it in a cookie.\n" + "word " * 4_000
+    agents = Functions(
+        coder=lambda _: f"{plan}\n{reply(summary='Planned.')}", architect=lambda _: "APPROVED"
+    )
+    legs = [CODE, {**REVIEW, "kind": "plan_review", "request": "Is it short?"}]
+    relay = {"relay": "plan", "agents": dict.fromkeys(("coder", "architect"), SCRIPT), "legs": legs}
+    with opened(tmp_path) as ws:
+        assert ran(ws, relay, runners=agents.runners("coder", "architect")).status == "completed"
+    told = agents.asked[1].messages[-1]["content"]
+    assert told.count("coder said:\n```\nTHE-PLAN: keep it in a cookie.") == 1
+    assert "characters are left out; the whole: conversation/T-1/coder/architect" in told
+    assert "## Handoff" not in told
+    assert len(told) < 10_000

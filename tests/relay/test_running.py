@@ -597,3 +597,26 @@ def test_an_express_item_between_two_turns_leaves_the_conversation_alone(
         assert "WORDS-coder-1" in again
         assert not any("EXPRESS-reason" in asked for asked in stage.prompts("code"))
         assert ws.verify().ok
+
+
+def test_a_turn_that_ends_with_its_run_is_not_said_to_be_left_to_others(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    relay = document(
+        leg("plan", "planner", {"go": ["slow", "quick"]}),
+        leg("slow", "coder", {"go": "end"}),
+        leg("quick", "tester", {"go": "stop"}),
+    )
+    is_begun = threading.Event()
+
+    def agent(asked: AgentRequest) -> str:
+        if asked.leg == "slow":
+            is_begun.set()
+            while not asked.is_stopped():
+                time.sleep(0.02)
+        if asked.leg == "quick":
+            is_begun.wait(20)
+        return reply()
+
+    assert stage.run(relay, agent).status == "failed"
+    assert "R-1, turn 2 ended with its run; nothing was recorded" in caplog.messages

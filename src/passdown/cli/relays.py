@@ -28,6 +28,7 @@ from passdown.cli.runs import print_run_status, print_turns
 from passdown.cli.session import UsageError, is_server_url, read_input, start_tracing
 from passdown.core.text import visible
 from passdown.errors import PassdownError, StoreBusy
+from passdown.relay.conversations import REVIEWS
 from passdown.relay.engine import database_faults
 from passdown.relay.run import REVIEW, WAITING
 from passdown.relay.runs import HERE, Runs, leg_name, next_commands, run_document, turn_document
@@ -693,6 +694,9 @@ _REQUEST: dict[str, Any] = {
 }
 
 
+_REVIEW: dict[str, Any] = {**_REQUEST, "choices": {"kind": tuple(REVIEWS)}}
+
+
 @command("ask", "architect 'Is a cookie fine?'", "architect - --run R-1 --by coder", **_REQUEST)
 def ask(
     session: Session, agent: str, text: str, *, run: str = "", by: Author, key: str = ""
@@ -705,7 +709,7 @@ def ask(
     "review",
     "architect 'Plan: a cookie' --kind plan",
     "architect - --kind code --run R-1",
-    **_REQUEST,
+    **_REVIEW,
 )
 def review(
     session: Session,
@@ -721,7 +725,7 @@ def review(
     _request(session, agent, text, kind=kind, run=run, by=by, key=key)
 
 
-@command("approve", "architect 'All criteria are met' --kind completion", **_REQUEST)
+@command("approve", "architect 'All criteria are met' --kind completion", **_REVIEW)
 def approve(
     session: Session,
     agent: str,

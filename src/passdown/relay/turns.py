@@ -8,6 +8,7 @@ taken twice is recorded once.
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +34,8 @@ from passdown.errors import (
 )
 from passdown.relay.agents import SETUP, Lease, RunAgents, instance_at, instance_name
 from passdown.relay.conversations import Approval, Conversations, approve, ask, verdict_of
-from passdown.relay.messages import EVERYONE, Message
+from passdown.relay.messages import EVERYONE, Message, shortened
+from passdown.relay.prompts import fenced
 from passdown.relay.relay_file import agent_runner
 from passdown.relay.run import (
     APPROVALS,
@@ -333,6 +335,8 @@ if TYPE_CHECKING:
 
 MAX_EVIDENCE = 6
 MAX_SUMMARY = 2_000
+MAX_REPLY = 8_000
+_HANDOFF = re.compile(r"(?im)^#+ *handoff\b")
 MAX_CHOICES = 16
 MAX_SHOWN_ID = 16
 _ASKED_FOR_MORE = "Your handoff is valid. The next agent would also use:"
@@ -564,11 +568,27 @@ class Turns:
             "example": yaml_example(task=_short_id(run.task)).rstrip(),
         }
         if leg.kind != WORK:
-            parts = (values["brief"], leg.request, values["guidance"], values["before"])
+            parts = [values[name] for name in ("brief", "guidance", "before")]
+            parts[1:1] = [leg.request, *self._replies(run, turn)]
             content = "\n\n".join(part for part in parts if part)
             values = {"agent": turn.agent, "task": run.task, "peer": peer, "content": content}
         text = conversations.templates.render("leg" if leg.kind == WORK else leg.kind, values)
         return self._send(conversations, peer, text, _key(run, turn), brief.tokens)
+
+    def _replies(self, run: Run, turn: LegRun) -> list[str]:
+        """What was said in the turns that led to a request: the plan, the change or the question
+        that it is about; without their handoffs, which the brief has.
+        """
+        found: list[str] = []
+        for cause in (run.legs[number] for number in turn.causes):
+            own = self._conversations(run, cause.agent).with_peer(peer_of(run, cause))
+            context = own.context()
+            said = [m.content for m in context.messages() if m.role == "assistant"]
+            text = _HANDOFF.split(said[-1])[0].strip() if said else ""
+            if text and cause.agent != turn.agent:
+                shown = fenced(shortened(text, MAX_REPLY, context.stream))
+                found.append(f"{cause.agent} said:\n{shown}")
+        return found
 
     def _send(
         self, conversations: Conversations, peer: str, text: str, key: str, brief_tokens: int = 0

@@ -151,7 +151,10 @@ class RelayWorker:
         finally:
             self._running.discard((run, number))
         if ended is None:
-            log.warning("%s, turn %d: left to other workers; nothing was recorded", run, number)
+            is_over = bool(self.runs.get(run).ended_at)
+            left = "is taken again when the run is resumed" if found.lane == HERE else ""
+            left = "ended with its run" if is_over else left or "is left to other workers"
+            log.warning("%s, turn %d %s; nothing was recorded", run, number, left)
             return
         self._end(run, number, ended)
 
