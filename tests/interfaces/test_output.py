@@ -68,7 +68,7 @@ def test_stored_text_cannot_drive_a_terminal(cli: Run, project_root: Path) -> No
         ["task", "show", "T-1"],
         ["summary", "T-1"],
         ["show", NASTY],
-        ["gate", "approve", NASTY],
+        ["gate", "approve", NASTY, "--by", "kim"],
         [NASTY],
         ["state", "T-1", NASTY],
     ):

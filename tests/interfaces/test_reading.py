@@ -220,6 +220,17 @@ def test_gates(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
     assert "2 of 9" in cli("gate", "list", "--all").out
 
 
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_only_a_person_who_is_named_answers_a_gate(
+    filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """The agent that a process works for, or the user it runs as, is never taken for the person."""
+    monkeypatch.setenv("PASSDOWN_AGENT", "reviewer")
+    told = cli("gate", answer, "T-1#k2", "--reason", "fine", code=2)
+    assert "--by" in told.err
+    assert "T-1#k2" in cli("gate", "list").out
+
+
 def test_after_a_rejection(filled: Path, cli: Run) -> None:
     told = cli("gate", "reject", "T-1#k2", "--by", "kim", "--reason", "no").out
     assert "rejected: T-1 is back with coder, who has to hand it off again" in told

@@ -533,6 +533,8 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
     """The name of an argument's value, and its help."""
     metavar, text = _WORDS.get(argument.name, ("", ""))
     metavar, text = argument.metavar or metavar, text or argument.help
+    if argument.type == "Person":
+        metavar = "NAME"
     if command.finds_task and argument.name == "task":
         text = "default: the only open one, or the branch's"
     given = command.help.get(argument.name, "")

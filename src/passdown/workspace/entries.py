@@ -27,6 +27,7 @@ from passdown.core.results import Receipt
 from passdown.core.schema import as_plain, value_of
 from passdown.core.text import text_problems
 from passdown.core.times import parse_time
+from passdown.core.types import Person
 from passdown.errors import (
     GateRefused,
     InvalidInput,
@@ -316,7 +317,7 @@ def set_status(
 
 
 def approve(
-    context: Context, gate: str, *, by: str, reason: str = "", key: str | None = None
+    context: Context, gate: str, *, by: Person, reason: str = "", key: str | None = None
 ) -> Receipt:
     """Approve a human gate: the task may go on.
 
@@ -329,7 +330,9 @@ def approve(
     return _answer_gate(context, gate, "approved", by, reason, key=key)
 
 
-def reject(context: Context, gate: str, *, by: str, reason: str, key: str | None = None) -> Receipt:
+def reject(
+    context: Context, gate: str, *, by: Person, reason: str, key: str | None = None
+) -> Receipt:
     """Reject a human gate; the task has to be handed off again.
 
     Args:
