@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -451,3 +452,71 @@ def test_a_faulty_item_names_every_problem_and_is_not_recorded(
     assert as_json("express", "list") == []
     with passdown.open(str(repository)) as ws, pytest.raises(passdown.errors.InvalidInput):
         carry_out(ws, {})
+
+
+TWO_AGENTS = """\
+import json, pathlib, subprocess, sys
+
+who, passdown = sys.argv[1], [sys.executable, "-m", "passdown"]
+folder = pathlib.Path("seen")
+visit = len(list(folder.glob(f"{who}-*"))) + 1
+(folder / f"{who}-{visit}").write_text(sys.stdin.read())
+told = ()
+if (who, visit) == ("coder", 1):
+    told = ("knowledge", "add", "login-service", "--type", "component")
+    told += ("--summary", "Checks passwords", "--agent", who, "--task", "T-1")
+if (who, visit) == ("reviewer", 1):
+    entry = {"id": "rate-limits", "type": "component", "summary": "EXPRESS-words"}
+    told = ("express", "knowledge", "--entry", json.dumps(entry), "--id", "k1", "--here")
+    told += ("--by", "kim", "--reason", "EXPRESS-reason", "--agent", "coder", "--agent", "fixer")
+if told:
+    subprocess.run([*passdown, *told], check=True, stdout=subprocess.DEVNULL)
+back = {"to_agent": "coder"} if (who, visit) == ("reviewer", 1) else {}
+lists = ("patterns_discovered", "gotchas", "dependencies_for_next", "suggested_next_steps")
+fields = {"outcome": "completed", "summary": f"{who} {visit}", **dict.fromkeys(lists, []), **back}
+print(f"WORDS-{who}-{visit}\\n\\n## Handoff\\n```yaml\\n{json.dumps(fields)}\\n```")
+"""
+
+
+@pytest.mark.promise("S4-42")
+def test_switching_preservation_reset_knowledge_and_express_between_two_turns(
+    repository: Path, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """Two agents are programs that take turns, twice each. One writes down knowledge in its first
+    turn; in the other's, so between two turns of the first, an express item is carried out by
+    an agent that is free.
+    """
+    (repository / "agents.py").write_text(TWO_AGENTS, "utf-8")
+    (repository / "seen").mkdir()
+    names = ("coder", "reviewer")
+    agents = {n: {"runner": {"command": [sys.executable, "agents.py", n]}} for n in names}
+    back = {"when": {"to": "coder"}, "go": "code", "at_most": 1}
+    legs: list[Json] = [
+        {"leg": "code", "agent": "coder"},
+        {"leg": "review", "agent": "reviewer", "then": [back]},
+    ]
+    relay = relay_file(repository, legs, agents)
+    cli("run", relay, "--task", task)
+
+    def seen(name: str) -> str:
+        return (repository / "seen" / name).read_text("utf-8")
+
+    turns = as_json("runs", "R-1")["turns"]
+    assert [turn["leg"] for turn in turns] == ["code", "review", "code", "review"]
+    assert "WORDS" not in seen("coder-1")
+    again = seen("coder-2")
+    assert "WORDS-coder-1" in again, "its own words are preserved"
+    assert "WORDS-reviewer" not in again, "another's are not"
+    assert "reviewer 1" in again, "what was handed over is"
+    assert "WORDS-coder" not in seen("reviewer-1") + seen("reviewer-2")
+    item = as_json("express", "show", "k1")
+    assert (item["status"], item["by"], item["result"]["agent"]) == ("done", "kim", "fixer")
+    assert "EXPRESS-reason" not in again, "the conversation is left alone"
+    for node, words in (("login-service", "Checks passwords"), ("rate-limits", "EXPRESS-words")):
+        assert words in cli("knowledge", "show", node).out
+    assert "login-service" in (repository / "knowledge.dot").read_text("utf-8")
+    assert {state for state, _ in agent_rows(as_json).values()} == {"WAITING"}
+    cli("run", relay, "--task", task)
+    assert "WORDS" not in seen("coder-3"), "the next run starts afresh"
+    assert "coder 2" in seen("coder-3"), "and knows what was handed over"
+    cli("verify")

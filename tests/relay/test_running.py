@@ -558,7 +558,7 @@ def test_two_agents_work_apart_and_share_what_they_wrote_down(stage: Stage) -> N
 
 
 @pytest.mark.promise("S4-42")
-def test_an_express_item_between_two_turns_leaves_the_conversation_alone(
+def test_an_express_item_between_two_runs_leaves_the_conversation_alone(
     tmp_path: Path, need_program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Switching, preservation, reset and knowledge as in the run above, with an express item that
