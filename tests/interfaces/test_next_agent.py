@@ -67,6 +67,7 @@ def test_warnings_of_a_dependency_are_passed_on(ws: Workspace) -> None:
     found = ws.brief("T-2", agent="coder", budget=2_000)
     assert "Never log tokens" in found.text
     assert "T-1#w1" in {item.address for item in found.shown}
+    assert "- ⚠️ Never log tokens" in ws.context.injection("T-2")
     small = ws.brief("T-2", agent="coder", budget=90, record=False)
     assert "T-1#w1" in {*(item.address for item in small.shown), *left_out(ws, "T-2", 90)}
 

@@ -37,7 +37,8 @@ PRIORITIES = {"high": 0, "medium": 1, "low": 2}
 def context_for_next(state: JsonObject) -> JsonObject:
     """What the next task needs of a state.
 
-    Open reading, patterns, gotchas that are high or medium, questions that block, and next steps.
+    Open reading, patterns, gotchas that are high or medium, warnings, questions that block, and
+    next steps.
     `left_out` counts, by section, what a bounded read of the task didn't bring.
     """
     gotchas = [g for g in _open_entries(state, "gotchas") if g.get("severity") != "low"]
@@ -48,7 +49,7 @@ def context_for_next(state: JsonObject) -> JsonObject:
         "version": state.get("version", 0),
         "files_to_read": _open_entries(state, "reading"),
         "patterns": _open_entries(state, "patterns"),
-        "gotchas": gotchas,
+        "gotchas": [*gotchas, *_open_entries(state, "warnings")],
         "open_questions": questions,
         "suggested_next_steps": _open_entries(state, "next_steps"),
         "left_out": dict(state.get("left_out", {})),
@@ -178,6 +179,8 @@ def _passed_on(entry: JsonObject) -> str:
         return f"**{pattern}**{where}"
     if "issue" in entry:
         return f"⚠️ {_escaped_field(entry, 'issue')}: {_escaped_field(entry, 'mitigation')}"
+    if "text" in entry:
+        return f"⚠️ {_escaped_field(entry, 'text')}"
     return _line(entry)
 
 

@@ -55,6 +55,7 @@ _INJECTED = (
     ("r", "reading", "files_to_read"),
     ("p", "patterns", "patterns"),
     ("g", "gotchas", "gotchas"),
+    ("w", "warnings", "gotchas"),
     ("q", "questions", "open_questions"),
     ("n", "next_steps", "suggested_next_steps"),
 )
@@ -85,7 +86,7 @@ def _injected(reader: Reader, task: str) -> JsonObject:
     for letter, field, section in _INJECTED:
         rows, older = _newest(reader, row, letter)
         state[field] = [document for _, document in item_documents(reader, task, rows)]
-        left_out[section] = older
+        left_out[section] = left_out.get(section, 0) + older
     return {**state, "left_out": left_out}
 
 
