@@ -48,6 +48,7 @@ def cyclic() -> Any:
     return value
 
 
+MANY = {"summary": "s", "rationale": "r", "alternatives": [f"other {n}" for n in range(1_000)]}
 HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("deep metadata", {"metadata": deep(5_000)}, "too_deep"),
     ("cyclic metadata", {"metadata": cyclic()}, "too_deep"),
@@ -61,6 +62,27 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("many unknown fields", {f"field_{n}_x": n for n in range(10_001)}, "too_many"),
     ("bidi path", {"artifacts": [{"path": "src/\u202egnp.py"}]}, "invalid_path"),
     ("isolate in a path", {"artifacts": [{"path": "src/\u2067a.py"}]}, "invalid_path"),
+    ("bidi story", {"story": {"path": "src/\u202egnp.md"}}, "invalid_path"),
+    (
+        "bidi artifact of a decision",
+        {"decisions": [{"summary": "s", "rationale": "r", "artifacts": ["src/\u202egnp.py"]}]},
+        "invalid_path",
+    ),
+    (
+        "bidi location",
+        {"patterns_discovered": [{"pattern": "p", "location": "src/\u202egnp.py"}]},
+        "invalid_path",
+    ),
+    (
+        "bidi place of a gotcha",
+        {"gotchas": [{"issue": "i", "mitigation": "m", "discovered_in": "src/\u202egnp.py"}]},
+        "invalid_path",
+    ),
+    ("values in all", {"decisions": [MANY] * 1_000}, "too_many"),
+    ("long texts in all", {"metadata": {"x": ["y" * 50_000] * 1_000}}, "too_long"),
+    ("many metadata keys", {"metadata": {f"k{n}": n for n in range(100_000)}}, "too_many"),
+    ("a long list in metadata", {"metadata": {"x": [0] * 1_000_000}}, "too_many"),
+    ("many unknown fields", {f"k{n}": n for n in range(100_000)}, "too_many"),
 ]
 
 
@@ -69,9 +91,11 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
 def test_each_is_a_named_refusal(
     ws: Workspace, name: str, fields: dict[str, Any], code: str
 ) -> None:
-    """Never an error of Python's own, and nothing is recorded."""
+    """Never an error of Python's own, and nothing is recorded; it takes no time."""
+    started = time.perf_counter()
     with pytest.raises(InvalidInput) as refused:
         ws.hand_off(given(**fields))
+    assert time.perf_counter() - started < 0.8
     assert code in [problem.code for problem in refused.value.problems]
     assert not ws.check_handoff(given(**fields)).ok
     assert ws.task("T-1").version == 1
@@ -115,6 +139,22 @@ def test_too_many_entries_are_refused_before_the_work(ws: Workspace, field: str)
         times[count] = time.perf_counter() - started
         assert [problem.code for problem in refused.value.problems] == ["too_many"]
     assert times[300_000] < max(times[10_001] * 20, 0.25)
+
+
+@pytest.mark.promise("P-7", "S1-9")
+def test_what_is_within_the_limits_is_recorded(ws: Workspace) -> None:
+    """Ten thousand artifacts and a thousand decisions in one handoff."""
+    entry = {"summary": "s", "rationale": "r", "alternatives": ["a", "b"]}
+    files = [{"path": f"src/{n}.py", "type": "source", "note": "n"} for n in range(10_000)]
+    ws.hand_off(given(artifacts=files, decisions=[{**entry, "tags": ["x"]}] * 1_000))
+    assert ws.task("T-1").version == 2
+
+
+@pytest.mark.promise("P-7")
+def test_the_path_of_a_knowledge_node_turns_no_writing(ws: Workspace) -> None:
+    node = {"id": "n", "type": "insight", "summary": "s", "path": "src/\u202egnp.py"}
+    with pytest.raises(InvalidInput, match="direction of writing"):
+        ws.knowledge.add(nodes=[node], agent="a")
 
 
 @pytest.mark.promise("P-7")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from passdown.core.names import place_problems
 from passdown.core.text import has_lone_surrogate
 from passdown.core.values import NamedTuple
 from passdown.errors import Problem
@@ -238,6 +239,7 @@ def _attribute_problems(where: str, attributes: Mapping[str, str]) -> list[Probl
         if len(value) > MAX_VALUE:
             expected = f"at most {MAX_VALUE:,} characters"
             problems.append(Problem(path, "too_long", f"{len(value):,} characters", expected))
+        problems += place_problems(value, path) if name == "path" else ()
         problems += _unwritable(path, value)
     return problems
 

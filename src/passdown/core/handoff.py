@@ -27,10 +27,12 @@ from passdown.core.kinds import (
 from passdown.core.schema import (
     ADDRESS,
     AGENT,
+    ANY_PLACE,
     ANY_TEXT,
     COUNT,
     LINES,
     PATH,
+    PLACE,
     SHA256,
     TAG,
     TASK_ID,
@@ -108,7 +110,7 @@ class Decision(_Frozen):
         List(TEXT), "What else was considered", default=(), example=["what else was considered"]
     )
     artifacts: tuple[str, ...] = declare(
-        List(TEXT),
+        List(PLACE),
         "What the decision is about: files, or keys of memories",
         default=(),
         aliases=("related_artifacts",),
@@ -185,7 +187,7 @@ class Pattern(_Frozen):
         example="A way of doing things to keep to.",
         takes_text=True,
     )
-    location: str = declare(TEXT, "Where it is used or defined", example="Where it is used.")
+    location: str = declare(PLACE, "Where it is used or defined", example="Where it is used.")
     applies_to: tuple[str, ...] = declare(
         List(TAG), "Tags: lowercase, hyphenated", default=(), example=["lowercase-tags"]
     )
@@ -202,7 +204,7 @@ class Gotcha:
     mitigation: str = declare(TEXT, "How to avoid or handle it", example="How to avoid it.")
     severity: str = declare(Choice(*LEVELS), example="medium")
     discovered_in: str = declare(
-        ANY_TEXT, "Where or how it was found", default="", example="Where it was found."
+        ANY_PLACE, "Where or how it was found", default="", example="Where it was found."
     )
     id: str = declare(ANY_TEXT, "Made from the content when left out", default="")
 
@@ -280,7 +282,7 @@ class Story:
     """The story that a task belongs to, for teams that work by stories."""
 
     id: str = declare(ANY_TEXT, default="", aliases=("story_id",))
-    path: str = declare(ANY_TEXT, default="", aliases=("story_path",))
+    path: str = declare(ANY_PLACE, default="", aliases=("story_path",))
     status: str = declare(ANY_TEXT, default="", aliases=("story_status",))
     current_task: str = declare(ANY_TEXT, default="")
     branch: str = declare(ANY_TEXT, default="")

@@ -38,12 +38,13 @@ from passdown.core.schema import (
     json_problems,
     json_schema,
     named_by_shape,
+    size_problems,
     value_of,
 )
 from passdown.core.task_files import is_task_file_text, read_handoff_text
 from passdown.core.text import excerpt
 from passdown.core.values import NamedTuple
-from passdown.errors import InvalidInput, Problem, limited_problems
+from passdown.errors import InvalidInput, Problem, limited_problems, raise_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -108,6 +109,11 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
     Raises InvalidInput for text that can't be read and for values of other types.
     """
     is_task_file = False
+    raise_problems(
+        "the handoff is refused",
+        [problem for given in (handoff, fields) for problem in size_problems(given)],
+        next_step=NOTHING_CHANGED,
+    )
     if handoff is None:
         handoff, fields = fields or {}, None
     if isinstance(handoff, GivenHandoff):
@@ -257,6 +263,8 @@ def checked_fields(kind: type[Any], data: object) -> tuple[JsonObject, list[Prob
 
     Undeclared fields are under `metadata`.
     """
+    if too_much := size_problems(data):
+        return {}, too_much
     plain, checks = check(kind, data)
     fields = fields_of(kind)
     extra = {name: value for name, value in plain.items() if name not in fields}

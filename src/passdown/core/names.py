@@ -30,6 +30,7 @@ _DEVICE = re.compile(
 )
 _CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 # They make a path look like another one.
+_TURNS = "contains a character that turns the direction of writing"
 _BIDI = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 
 
@@ -155,6 +156,15 @@ def path_problems(value: object, path: str) -> list[Problem]:
     return [found._replace(path=path)] if found else []
 
 
+def place_problems(value: object, path: str) -> list[Problem]:
+    """What is wrong with a text that says where something is, as a path or in words."""
+    found = text_problems(value, path, required=False)
+    if isinstance(value, str) and re.search(_BIDI, value):
+        message = f"'{excerpt(value)}' {_TURNS}"
+        found.append(Problem(path, "invalid_path", message, "a path or words without it"))
+    return found
+
+
 def _path_problem(value: str) -> Problem | None:
     """What is wrong with a path, wherever it is named."""
     if has_lone_surrogate(value):
@@ -183,7 +193,7 @@ def _path_fault(value: str) -> str:
     faults = (
         (not value, "is empty"),
         (re.search(_CONTROL, value), "contains a control character"),
-        (re.search(_BIDI, value), "contains a character that turns the direction of writing"),
+        (re.search(_BIDI, value), _TURNS),
         ("\\" in value, "contains a backslash"),
         (":" in value, "contains a colon (a drive, a URL or a stream)"),
         (value.startswith("/"), "is absolute"),

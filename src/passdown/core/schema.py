@@ -22,6 +22,7 @@ from passdown.core.names import (
     line_range_problems,
     normal_path,
     path_problems,
+    place_problems,
     tag_problems,
 )
 from passdown.core.record import MAX_CANONICAL_DEPTH, MAX_INTEGER, canonical_bytes
@@ -42,8 +43,13 @@ Shape = TypeVar("Shape")
 MAX_ENTRIES = 10_000
 MAX_UNKNOWN = 10_000
 """How many fields that nobody declared one object may have."""
+MAX_VALUES = 200_000
+"""How many values what is given may have in all, at any depth."""
+MAX_CHARACTERS = 4 * 1_048_576
+"""How long all its texts may be together: a record holds no more bytes."""
 MAX_NAME = 200
 """How long the name of such a field may be."""
+_TOO_DEEP = "nested too deeply, or contains itself"
 KEPT = "it is kept under metadata"
 _CLOSE = 0.8
 EMPTY: tuple[object, ...] = (None, "", [], {})
@@ -695,6 +701,54 @@ def _key_problem(name: object, where: str) -> Problem | None:
     return None
 
 
+def size_problems(value: object) -> list[Problem]:
+    """What is too much in what was given: counted before any of it is looked at, so that input
+    without end is refused at once.
+    """
+    found: list[Problem] = []
+    values = characters = 0
+    # A text alone has its own limit where it is read.
+    is_text = isinstance(value, str | bytes)
+    waiting: list[tuple[Place, object, int]] = [] if is_text else [("", value, 0)]
+    while waiting:
+        place, item, depth = waiting.pop()
+        if depth > 2 * MAX_CANONICAL_DEPTH:  # it may contain itself
+            expected = f"at most {MAX_CANONICAL_DEPTH} levels"
+            return [*found, Problem(_path_of(place)[:200], "too_deep", _TOO_DEEP, expected)]
+        number = len(item) if isinstance(item, Sized) else 0
+        if number > MAX_ENTRIES:
+            expected = f"at most {MAX_ENTRIES:,}"
+            found.append(Problem(_path_of(place), "too_many", f"{number:,} entries", expected))
+            continue
+        for key, part in _entries_of(item):
+            values += 1
+            characters += len(key) if isinstance(key, str) else 0
+            characters += len(part) if isinstance(part, str) else 0
+            if values > MAX_VALUES or characters > MAX_CHARACTERS:
+                return [*found, _too_large(part, (place, key), values)]
+            if type(part) not in _SCALARS:
+                waiting.append(((place, key), part, depth + 1))
+    return found
+
+
+def _entries_of(item: object) -> Iterable[tuple[object, object]]:
+    """What is in a value, with the key or the number of each; nothing for what holds nothing."""
+    if isinstance(item, Mapping):
+        return cast("Mapping[object, object]", item).items()
+    if isinstance(item, list | tuple | set | frozenset):
+        return enumerate(cast("Iterable[object]", item))
+    return [(name, getattr(item, name)) for name in _value_fields(type(item))]
+
+
+def _too_large(part: object, place: Place, values: int) -> Problem:
+    if values > MAX_VALUES:
+        expected = f"at most {MAX_VALUES:,}"
+        return Problem("", "too_many", f"more than {MAX_VALUES:,} values in all", expected)
+    size = f"{len(part):,} characters" if isinstance(part, str) else "its texts are too long"
+    expected = f"at most {MAX_CHARACTERS:,} characters in all texts"
+    return Problem(_path_of(place), "too_long", size, expected)
+
+
 def json_problems(value: object, path: str) -> list[Problem]:
     """What keeps plain data from being recorded: too deep, of a type that JSON doesn't have. Times
     and declared values are written as JSON.
@@ -747,7 +801,7 @@ def check_depth(depth: int) -> None:
     """Raise InvalidInput for a value that is nested deeper than a record may be."""
     if depth > MAX_CANONICAL_DEPTH:
         expected = f"at most {MAX_CANONICAL_DEPTH} levels"
-        problem = Problem("", "too_deep", "nested too deeply, or contains itself", expected)
+        problem = Problem("", "too_deep", _TOO_DEEP, expected)
         raise InvalidInput("the value can't be recorded; nothing was changed", [problem])
 
 
@@ -864,6 +918,8 @@ TIME = Time()
 TASK_ID = Text(id_problems)
 AGENT = Text(agent_problems)
 PATH = Text(path_problems, normal_path)
+PLACE = Text(lambda value, path: text_problems(value, path) or place_problems(value, path))
+ANY_PLACE = Text(place_problems)
 LINES = Text(line_range_problems)
 TAG = Text(tag_problems)
 ADDRESS = Text(_address_problems)
