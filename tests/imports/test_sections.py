@@ -225,3 +225,58 @@ def test_a_report_says_what_became_of_a_file() -> None:
 def test_commands_and_products_are_no_files() -> None:
     note = "# Note\n\nRun `/plan.review`, built with React/Next.js; no console.log is left.\n"
     assert files(note) == {}
+
+
+def test_a_numbered_heading_below_issues_is_the_issue() -> None:
+    """What is below it are details; a heading without a number may be the name of a group."""
+    note = (
+        "# Note\n\n## Issues\n\n### 1. The bridge sways\n- In the wind\n\n"
+        "### Doors\n- One squeaks\n\n"
+        "### Rust\nIt is on the hinges.\n\n### Minor: the bell is dull\n"
+    )
+    assert said(note, GOTCHA) == [
+        "The bridge sways",
+        "One squeaks",
+        "Rust: It is on the hinges.",
+        "Minor: the bell is dull",
+    ]
+
+
+@pytest.mark.parametrize(
+    "title", ["Part 3 (pending)", "Part 3 \u2014 not started", "Part 3 [TODO]"]
+)
+def test_a_heading_says_that_its_part_is_still_to_do(title: str) -> None:
+    assert said(f"# Note\n\n## {title}\n- Lay the floor\n", NEXT) == ["Lay the floor"]
+
+
+def test_yaml_that_cannot_be_parsed_is_read_by_its_keys() -> None:
+    note = (
+        "done:\n  - Roof: red: tiles\nnext:\n  - Lay the floor\nblocked:\n  - No nails are left\n"
+    )
+    assert said(note, NEXT, "a.yaml") == ["Lay the floor"]
+    assert said(note, BLOCKER, "a.yaml") == ["No nails are left"]
+
+
+def test_what_is_forbidden_stays_so_in_a_report() -> None:
+    assert said('{"do_not": ["burn the old plans"]}', GOTCHA, "a.json") == [
+        "Do not: burn the old plans"
+    ]
+
+
+def test_what_was_considered_is_an_alternative() -> None:
+    note = "# Note\n\n## Decisions\n- Considered straw but chose slate because it lasts\n"
+    assert decision(note)["alternatives"] == ["straw"]
+
+
+def test_a_status_is_no_topic_of_a_step() -> None:
+    note = '{"pending_work": [{"title": "Add doors", "status": "not started"}]}'
+    assert said(note, NEXT, "a.json") == ["Add doors (status: not started)"]
+
+
+def test_a_verdict_is_no_decision() -> None:
+    assert said("# Note\n\n**Verdict:** FAIL\n", DECISION) == []
+
+
+def test_a_labelled_warning_counts_in_a_section_that_describes() -> None:
+    note = "# Note\n\n## How it works\n- Gotcha: the lid is heavy\n- The rope must not be cut\n"
+    assert said(note, GOTCHA) == ["the lid is heavy"]

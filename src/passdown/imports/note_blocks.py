@@ -133,7 +133,7 @@ WORDS: tuple[Words, ...] = (
     _words(
         BLOCKER,
         heading=r"blockers?|blocked(?: by| on)?|blocking(?! \w+ (?:fix|fixed))|impediments?|"
-        r"(?:a)?waiting(?: on| for)?|stuck|needs? from (?:you|the user|others)",
+        r"(?:a)?waiting(?: on| for)?|stuck|needs? from \w+",
         column=r"blockers?|impediments?|blocked by",
         opening=r"(?:current |known |main )?blockers?|blocked(?: by| on)?|impediments?|"
         r"waiting (?:on|for)",
@@ -171,8 +171,8 @@ WORDS: tuple[Words, ...] = (
         r"(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|change|break|repeat|use))|don'?ts?|never do|"
         r"known (?:constraints?|notes)|hard rules|invariants|non-negotiables?|"
         r"lessons|learnings|quirks?|foot-?guns?|land-?mines?|"
-        r"non-obvious|surprises?|heads[- ]?up|won't tell you|(?:worth|good to) know(?:ing)?|"
-        r"keep in mind|(?:things )?to (?:know|watch|remember|avoid)|"
+        r"non-obvious|surprises?|heads[- ]?up|won't tell you|bit (?:us|me)|hard way|"
+        r"(?:worth|good to) know(?:ing)?|keep in mind|(?:things )?to (?:know|watch|remember|avoid)|"
         r"(?:important|critical) (?:notes?|details)",
         column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
         r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
@@ -226,13 +226,15 @@ WORDS: tuple[Words, ...] = (
         r"remaining|to resume|resume (?:here|from|with|point|instructions)|resuming|"
         r"start here|where to (?:start|pick up)|picking up|first thing|"
         r"immediate(?= ?$| ?[:(])|upcoming|to finish|outstanding|what you need to do|must do|"
-        r"(?:your|immediate) (?:immediate )?tasks?|not (?:yet )?(?:started|tested|verified)|"
-        r"needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|"
+        r"(?:your|immediate) (?:immediate )?tasks?|not (?:yet )?(?:started|tested|verif(?:y|ied))|"
+        r"(?:work|task) queue|plan(?= ?$| ?[:(])|suggestions(?= ?$| ?[:(])|"
+        r"\w+ order(?= ?$| ?[:(])|needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|"
         r"(?:un(?:tested|finished)|incomplete|parked|deferred)"
         r"(?= ?$| ?[:(]| (?:work|items?|tasks?))|"
         r"what(?:'s| is) (?:left|next|open|remaining)|open (?:threads|ends|loops)|"
         r"(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|work|actions?|items?)|"
-        r"execution order|still (?:needs?|to do|open|outstanding)|what to do|do (?:next|first)|"
+        r"still (?:needs?|to do|open|outstanding|required|missing)|"
+        r"then(?= ?$| ?:)|what to do|do (?:next|first)|"
         r"how to (?:continue|resume|proceed)|"
         r"future(?: work)?|to-?dos?|actions?(?= ?$| ?[:(]| items?| (?:required|needed))|"
         r"should do|guidance|recommendations?|instructions?|priorit(?:y|ies)|phasing|"
@@ -243,8 +245,8 @@ WORDS: tuple[Words, ...] = (
         column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)"
         r"(?: needed| required)?|to-?do|"
         r"next steps?|test focus|validation approach|follow-?up|task",
-        opening=r"to-?dos?|next(?: steps?| up)?|actions?(?: items?)?|follow-?up|remaining|then|"
-        r"fixme|left to do|still to do|what (?:you|we) need to do|your task",
+        opening=r"to-?dos?|left(?=:)|next(?: steps?| up)?|actions?(?: items?)?|follow-?up|"
+        r"remaining|then|fixme|left to do|still to do|what (?:you|we) need to do|your task",
         sure=r"\A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?"
         r"(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|"
         r"(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|"
@@ -254,7 +256,7 @@ WORDS: tuple[Words, ...] = (
         r"decide|finish|continue|start|begin|wire|handle|make|create|build|cover|measure)(?!\w*ing)\w*",
         weak=r"should|must|then|next|shall|needs? to|have to|later",
         key=r"next(?:_steps?|_actions?|_tasks?)?|future_work|todos?|remaining(?:_work|_tasks|_items)?|"
-        r"(?:still_)?open(?:_items|_tasks|_work|_threads)?|not_(?:done|started)|whats_left|backlog|"
+        r"resume(?:_\w+)?|continue(?:_\w+)?|(?:still_)?open(?:_items|_tasks|_work|_threads)?|not_(?:done|started)|whats_left|backlog|"
         r"actions|action_items|follow_?ups|recommendations|pending(?:_\w+)?|outstanding(?:_\w+)?",
     ),
 )
@@ -309,6 +311,10 @@ _CONDITION = re.compile(r"(?:if|when|in case)\b", re.IGNORECASE)
 _FACTS = re.compile(
     r"\b(?:context|state|status|files|resources|references|results|time|contact)\b", re.IGNORECASE
 )
+_PENDING = re.compile(
+    r"[(\[\u2014\u2013-] ?((?:still )?(?:pending|to-?do|not (?:yet )?started|next))[)\]]?$",
+    re.IGNORECASE,
+)
 _RECEIVER = re.compile(r"\bnext (?:agent|session)\b", re.IGNORECASE)
 # A heading below "Next steps" that tells of something else.
 _TELLING = re.compile(
@@ -360,10 +366,11 @@ def by_heading(trail: tuple[str, ...]) -> Cue | None:
     is_near = True
     for depth, title in enumerate(reversed(trail)):
         said = _ASIDE.sub("", title).replace("_", " ")
-        if is_reference(said) or _OTHER.fullmatch(said):
+        is_title = depth + 1 == len(trail) and depth > 0  # it announces nothing
+        if is_title or is_reference(said) or _OTHER.fullmatch(said):
             return None
-        if depth + 1 == len(trail) and depth:
-            return None  # the title of the whole note announces nothing
+        if pending := _PENDING.search(title):
+            return Cue(NEXT, 0.8, pending[1].lower())
         for words in WORDS if not _CONDITION.match(said) else ():
             match = words.heading.search(said)
             if match and words.kind == DECISION and _is_passing(said, match):
@@ -393,9 +400,13 @@ def by_key(keys: tuple[str, ...]) -> Cue | None:
         cue = _first_cue(0.95, ((words.kind, words.key.fullmatch(named)) for words in WORDS))
         if cue:
             return cue
-        if cue := _by_heading_key(named.replace("_", " ")):
+        said = named.replace("_", " ")
+        if cue := _by_heading_key(said) or _by_heading_key(_KEY_TAIL.sub("", said)):
             return cue
     return None
+
+
+_KEY_TAIL = re.compile(r" (?:(?:for|to|from|of|by) .*|should|must)$")
 
 
 def _by_heading_key(said: str) -> Cue | None:
@@ -515,6 +526,7 @@ _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _ITEM = re.compile(
     r"([ \t]*)(?:(?:[-*+\u2022]|\d{1,9}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?|\[([ xX])\][ \t]+)(?=\S)"
 )
+_KEY = re.compile(r"[a-z][a-z0-9_]*:")
 _STRUCK = re.compile(
     r"[ \t]*~~[^~]{1,2000}~~[ \t]*(?:\([^()]{0,200}\)|[.,;!]|done\b.{0,60})?[ \t]*"
 )
@@ -783,6 +795,8 @@ class _BlockParser:
             self._begin("item", line, begin)
             self.check = "done"
             self.close()
+        elif self.form == "item" and self._is_key(text):
+            self._lead(line, begin)
         elif self.form == "item" and (not self.is_gap or text[:1].isspace()):
             self.end = line.end
             self.is_gap = False
@@ -796,6 +810,11 @@ class _BlockParser:
                 self.label = ""  # it was the heading of a list that is over
             self._begin("text", line, begin)
             self.is_labelled = _opens_kind(text)
+
+    def _is_key(self, text: str) -> bool:
+        """Whether a line is the next key after a list, as in YAML: not further in than the list."""
+        indent = len(text) - len(text.lstrip())
+        return indent <= self.indent and _KEY.fullmatch(text.strip()) is not None
 
     def _is_other_fact(self, text: str) -> bool:
         """Whether a line below one that names its kind is about something else."""

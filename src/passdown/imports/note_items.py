@@ -240,9 +240,18 @@ def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     return _Parts(summary, why, tuple(others))
 
 
+_REJECTED = re.compile(
+    r"\b(?:considered|rejected|ruled out|discarded|dismissed|decided against) "
+    r"(?P<other>[^.;,():\u2014]{2,80}?)"
+    r"(?=[.;,():\u2014]| but\b| because\b| since\b| due to\b| in favou?r\b| for\b| as\b|$)",
+    re.IGNORECASE,
+)
+
+
 def _rejected(said: str) -> list[str]:
     """What a text says was not chosen."""
-    return [
+    named = [match["other"].strip() for match in _REJECTED.finditer(said)]
+    return named + [
         match["other"].strip()
         for match in _OVER.finditer(said)
         if match[0][:4] != "over" or _CHOSEN.search(said[: match.start()])
@@ -278,7 +287,12 @@ def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
             others += cell.parts or _listed(cell.text)
         elif field in ("why", "remedy", "grade"):
             found.setdefault(field, []).append(storable(cell.text))
-        elif len(text.split()) < 3 and text == storable(main.text) and not _is_figure(cell.text):
+        elif (
+            len(text.split()) < 3
+            and field != "status"
+            and text == storable(main.text)
+            and not _is_figure(cell.text)
+        ):
             text = f"{storable(cell.text)}: {text}"  # the topic
         elif field == "alternatives":
             found.setdefault("remedy", []).append(storable(cell.text))
@@ -475,34 +489,35 @@ class _ItemExtractor:
         return True
 
     def _section_item(self, block: Block, section: tuple[str, ...], below: Sequence[Block]) -> None:
-        """A finding below `Issues` that has labels such as `Evidence:`, or a numbered step below
-        `Next steps`; its section is part of it.
+        """A heading that is an item with what is below it: a finding with labels such as
+        `Evidence:`, an issue, a question or a blocker that has a number or only text below it, or
+        a numbered step below `Next steps`.
         """
+        if _OVER_MARK.search(block.text) or any(each.check for each in below) or not block.trail:
+            return
         above = by_heading(block.trail)
-        is_over = _OVER_MARK.search(block.text) or any(each.check for each in below)
-        if is_over or not below or not block.trail:
-            return
-        names = [_label_of(each) for each in below]
-        is_issue = above.kind == GOTCHA if above else _FINDINGS.search(block.trail[-1])
-        is_issue = is_issue or _ISSUE_TITLE.match(block.text)
         direct = by_heading(block.trail[-1:]) if len(block.trail) > 1 else None
-        is_plain = all(each.form in ("text", "code", "label") for each in below)
-        title = storable(_NUMBERED_TITLE.sub("", block.text))
-        whole = block._replace(end=below[-1].end)
-        if is_issue and any(map(_FINDING_LABEL.fullmatch, names)):
-            remedies = (e for e in below if "remedy" in map(field_of, _labels_near(e)))
-            said = [_label(each.text)[1] for each in remedies if each.form != "label"]
-            parts = _Parts(title, remedy=storable(next(iter(said), "")), grade=block.text)
-            self._keep(Cue(GOTCHA, 0.8, "finding"), _fields(GOTCHA, parts), whole)
-        elif direct and direct.kind in (GOTCHA, QUESTION, BLOCKER) and is_plain:
-            parts = _Parts(title, storable(below[0].text), grade=block.text)
-            self._keep(direct._replace(confidence=0.8), _fields(direct.kind, parts), whole)
-        elif above and above.kind == NEXT and _is_step(block.text, below):
-            about = storable(below[0].text) if below[0].form == "text" else ""
-            parts = _Parts(title, about, grade=block.text)
-            self._keep(Cue(NEXT, 0.8, above.words), _fields(NEXT, parts), whole)
-        else:
+        is_issue = above.kind == GOTCHA if above else any(map(_FINDINGS.search, block.trail[-1:]))
+        has_label = any(_FINDING_LABEL.fullmatch(_label_of(each)) for each in below)
+        title = _NUMBERED_TITLE.sub("", block.text)
+        about = storable(below[0].text) if below and below[0].form == "text" else ""
+        cue = None
+        if (is_issue or _ISSUE_TITLE.match(block.text)) and has_label:
+            cue, about = Cue(GOTCHA, 0.8, "finding"), ""
+        elif direct and direct.kind in _TITLED and _is_titled(block.text, title, below):
+            cue = direct._replace(confidence=0.8)
+        elif above and above.kind == NEXT and below and _is_step(block.text, below):
+            cue = above._replace(confidence=0.8)
+        if cue is None:
             return
+        remedies = (e for e in below if "remedy" in map(field_of, _labels_near(e)))
+        remedy = next((_label(e.text)[1] for e in remedies if e.form != "label"), "")
+        remedy = storable(remedy) if cue.kind == GOTCHA else ""
+        if about and cue.kind != NEXT and len(title.split()) < 3:
+            title, about = f"{title}: {about}", ""  # the topic alone says too little
+        parts = _Parts(storable(title), about, remedy=remedy, grade=block.text)
+        whole = block._replace(end=below[-1].end) if below else block
+        self._keep(cue, _fields(cue.kind, parts), whole)
         self._told = section
 
     def _item(self, block: Block) -> None:
@@ -809,9 +824,11 @@ class _ItemExtractor:
 
     def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
         main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
-        if not main or (cue.kind, main) in self._said or _is_figure(main):
+        is_verdict = cue.kind == DECISION and _VERDICT.fullmatch(main) is not None
+        if not main or (cue.kind, main) in self._said or _is_figure(main) or is_verdict:
             return
-        if cue.kind in _ACTIVE and block.check != "todo" and self._is_description(block):
+        is_marked = is_exact(cue) or cue.words == "\u26a0" or block.check == "todo"
+        if cue.kind in _ACTIVE and not is_marked and self._is_description(block):
             span = NoteSpan(block.start, block.end, block.line, cue.kind, cue.words)
             self.ambiguous.append(span)
             return
@@ -831,7 +848,7 @@ class _ItemExtractor:
 
 
 _TO_DECIDE = re.compile(r"\W*decide (?:whether|if|what|which|between|on)\b", re.IGNORECASE)
-_FORBIDDEN = re.compile(r"(?:do|must) not|don'?t|never")
+_FORBIDDEN = re.compile(r"(?:do|must)[_ ]not|don'?t|never")
 _ACTIVE = (GOTCHA, NEXT)
 _EFFECT = re.compile(r"impact|consequence|implication|status|owner|file|path", re.IGNORECASE)
 _ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}
@@ -861,6 +878,18 @@ _IMPERATIVE = re.compile(
     r"update|upgrade|verify|wire|write)\b",
     re.IGNORECASE,
 )
+
+
+_TITLED = (GOTCHA, QUESTION, BLOCKER)
+
+
+def _is_titled(text: str, title: str, below: Sequence[Block]) -> bool:
+    """Whether a heading below one that announces a kind is an item, and not the name of a group."""
+    if any(each.form in ("row", "heading") for each in below):
+        return False
+    is_plain = all(each.form in ("text", "code", "label") for each in below)
+    is_numbered = title != text or _ISSUE_TITLE.match(text) is not None
+    return is_numbered or (is_plain and (bool(below) or len(title.split()) > 2))
 
 
 def _is_step(title: str, below: Sequence[Block]) -> bool:
