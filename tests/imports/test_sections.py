@@ -280,3 +280,14 @@ def test_a_verdict_is_no_decision() -> None:
 def test_a_labelled_warning_counts_in_a_section_that_describes() -> None:
     note = "# Note\n\n## How it works\n- Gotcha: the lid is heavy\n- The rope must not be cut\n"
     assert said(note, GOTCHA) == ["the lid is heavy"]
+
+
+def test_lines_and_groups_of_yaml_are_told_apart() -> None:
+    note = (
+        "decisions:\n  open:\n    - Whether to dig a second well\n"
+        "pitfalls: |\n  The rope is short.\n  The lid is heavy.\n"
+        "next_steps:\n  soon:\n    wells:\n      - task: Dig one\n        owner: ann\n"
+    )
+    assert said(note, QUESTION, "a.yaml") == ["Whether to dig a second well"]
+    assert said(note, GOTCHA, "a.yaml") == ["The rope is short.", "The lid is heavy."]
+    assert said(note, NEXT, "a.yaml") == ["Dig one (owner: ann)"]

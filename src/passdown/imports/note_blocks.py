@@ -394,8 +394,14 @@ def by_column(name: str) -> Cue | None:
 
 
 def by_key(keys: tuple[str, ...]) -> Cue | None:
-    """The kind announced by the keys of a JSON report; the nearest decides."""
-    for key in reversed(keys[-2:]):
+    """The kind announced by the keys of a JSON report; the nearest decides.
+
+    What is `open` below `decisions` are open decisions.
+    """
+    both = " ".join(snake_case(key).replace("_", " ") for key in reversed(keys[-2:]))
+    if BY_KIND[QUESTION].heading.fullmatch(both):
+        return Cue(QUESTION, 0.95, both)
+    for key in reversed(keys[-3:]):
         named = snake_case(key)
         cue = _first_cue(0.95, ((words.kind, words.key.fullmatch(named)) for words in WORDS))
         if cue:

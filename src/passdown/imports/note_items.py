@@ -289,7 +289,7 @@ def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
             found.setdefault(field, []).append(storable(cell.text))
         elif (
             len(text.split()) < 3
-            and field != "status"
+            and not _NO_TOPIC.fullmatch(cell.name)
             and text == storable(main.text)
             and not _is_figure(cell.text)
         ):
@@ -306,6 +306,9 @@ def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
     if kind == DECISION:
         alternatives = alternatives or tuple(map(storable, _rejected(f"{main.text}. {why}")))
     return _Parts(text, why, alternatives, remedy, grade, tuple(more))
+
+
+_NO_TOPIC = re.compile(r"status|state|owner|agent|assign\w*|effort|estimate|date|id", re.IGNORECASE)
 
 
 def _listed(text: str) -> list[str]:
@@ -396,6 +399,7 @@ _ASIDE_OPENING = re.compile(r"(?:\w+ ){0,2}(?:rationale|reason|note on \w+):", r
 _PROSE_KEYS = re.compile(
     r"(?:.*_)?(?:notes?|summary|comments?|description|details|message|remarks)"
 )
+_YAML_LINES = re.compile(r"\|[-+\d]{0,2}[ \t]{0,20}\r?\n")
 _GATE_KEY = re.compile(r"(\w{1,60}?)_(?:passed|verified|ok)")
 _VERDICT = re.compile(
     r"\W*(?P<passed>pass(?:ed|es)?)\b.{0,60}|\W*(?P<failed>fail(?:ed|s|ure)?)\b.{0,60}", re.I
@@ -782,7 +786,11 @@ class _ItemExtractor:
             return
         cue = by_key(block.trail)
         if cue and cue.kind in MAIN:
-            self._add(cue, block, is_listed=True)
+            # The lines of a block of YAML are an item each.
+            opened = _YAML_LINES.match(self.text, block.start, block.end)
+            lines = remarks(self.text, opened.end(), block.end) if opened else []
+            for part in [self._part(block, *line) for line in lines] or [block]:
+                self._add(cue, part, is_listed=True)
         elif _PROSE_KEYS.fullmatch(key):
             self._hints(block)
 
@@ -1337,7 +1345,7 @@ def _may_be_path(word: str) -> bool:
 def _is_template(text: str, match: re.Match[str]) -> bool:
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
     # After two asterisks a path is in bold, and an ending alone is a pattern.
-    is_bold = text[: match.start()].endswith("**") and match[0][0] not in "/."
+    is_bold = text.endswith("**", 0, match.start()) and match[0][0] not in "/."
     is_open = before and before in "{}*$" and not is_bold
     return is_open or (after and after in "{}$") or "..." in match[0]
 
@@ -1518,8 +1526,8 @@ def _prose_change(text: str, block: Block, found: _Mention, *, is_planned: bool)
         return ("modify" if is_part else str(match.lastgroup)), match[0].lower()
     if is_planned:
         return "", ""
-    first, *more = text[block.start : block.end].splitlines()
-    lead = _VERBS.match(clean(first)) if more and clean(first).endswith(":") else None
+    first, gap, _ = text[block.start : min(block.end, block.start + 200)].partition("\n")
+    lead = _VERBS.match(clean(first)) if gap and clean(first).endswith(":") else None
     if lead and _PAST.search(lead[0]):
         return str(lead.lastgroup), lead[0].lower()  # of each entry below
     if block.form not in ("item", "heading") or found.start - block.start > MAX_MARKS:
