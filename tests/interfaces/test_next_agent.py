@@ -421,6 +421,42 @@ def test_the_template_of_an_artifact_can_be_chosen(project: Path, tmp_path: Path
     assert cli("artifact", "template", "--folder", str(folder), code=1).err
 
 
+@pytest.mark.promise("S2-27")
+@pytest.mark.parametrize("command", ["switch", "artifact save"])
+def test_a_switch_follows_the_template_in_the_folder_that_the_settings_name(
+    project: Path, cli: Run, command: str
+) -> None:
+    """Its artifact has the fields of the data folder's template first; by default it is as the
+    framework's. A template that isn't there is named before anything is written.
+    """
+    cli("task", "new", "T-1", "--title", "Login", "--agent", "planner")
+    cli("handoff", "--task", "T-1", "--outcome", "completed", "--from", "planner", "--to", "dev")
+    folder = project / ".passdown" / "handoffs"
+
+    def fields(*names: str, code: int = 0) -> list[str]:
+        """The fields of the artifact that this leaves."""
+        before = {*folder.glob("*.yaml")}
+        cli(*command.split(), "T-1", *names, code=code)
+        files = sorted({*folder.glob("*.yaml")} - before)
+        words = [line.split(":")[0] for path in files for line in path.read_text().splitlines()]
+        return [word for word in words if word.isidentifier()]
+
+    def switched(to: str, **more: Any) -> list[str]:
+        return fields("--to", to, "--from", "planner", **more)
+
+    assert switched("dev")[0] == "version"
+    config = project / ".passdown" / "config.toml"
+    config.write_text('[switch]\ntemplate = ".passdown/templates"\n', "utf-8")
+    assert switched("qa", code=1) == []
+    data = project / ".passdown" / "templates"
+    data.mkdir()
+    template = "# ours\nnext_action: ''\nto_agent: ''\nversion: '1.0'\n"
+    (data / "switch-artifact.yaml").write_text(template, "utf-8")
+    found = switched("qa")
+    assert found[:3] == ["next_action", "to_agent", "version"]
+    assert {"from_agent", "story_context"} <= {*found}
+
+
 @pytest.mark.promise("S1-22")
 def test_a_workspace_satisfies_the_protocol_of_agents(ws: Workspace) -> None:
     protocol: passdown.AgentHandoffProtocol = ws

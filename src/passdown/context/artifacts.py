@@ -100,8 +100,9 @@ def sentence_ends(text: str) -> list[int]:
     return ends
 
 
-def artifact_text(artifact: Mapping[str, Any]) -> str:
-    """The artifact as YAML: fixed order, block style, one line for each value.
+def artifact_text(artifact: Mapping[str, Any], order: Iterable[str] = ()) -> str:
+    """The artifact as YAML: fixed order, block style, one line for each value; fields that `order`
+    names come first.
 
     `read_artifact` gives the same data back.
     """
@@ -109,7 +110,7 @@ def artifact_text(artifact: Mapping[str, Any]) -> str:
     if isinstance(story, dict):
         ordered = _in_order(cast("dict[str, Any]", story), STORY_FIELDS)
         artifact = {**artifact, "story_context": ordered}
-    return yaml_text(_in_order(artifact, FIELDS))
+    return yaml_text(_in_order(artifact, (*order, *FIELDS)))
 
 
 def _in_order(mapping: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Settings(NamedTuple):
     rules_folder: str = ".passdown/rules"
     switch_enabled: bool = True
     switch_budget: int = 600
+    switch_template: str = ""
     window: int = 200_000
     compact_at: float = 0.25
     migrate_timeout_s: float = 120.0
@@ -101,10 +102,12 @@ change one.
 # decisions = ["storage"]
 # plan = true
 
-# What a switch of agents may add to the new agent's profile, in tokens.
+# What a switch of agents may add to the new agent's profile, in tokens; and the folder of your own
+# switch-artifact.yaml, whose order of fields the artifacts have.
 # [switch]
 # enabled = true
 # budget = 600
+# template = ""
 
 # The model's context window, and the share of it from which compaction is due.
 # [context]
@@ -186,6 +189,7 @@ _SETTINGS: dict[str, _Setting] = {
     "rules.folder": _Setting("rules_folder", (str,)),
     "switch.enabled": _Setting("switch_enabled", (bool,)),
     "switch.budget": _Setting("switch_budget", (int,)),
+    "switch.template": _Setting("switch_template", (str,)),
     "migrate.timeout_s": _Setting("migrate_timeout_s", (int, float), most=3_600),
     "recall.embedder": _Setting("embedder", (str,), choices=("minilm", "none")),
     "context.window": _Setting("window", (int,), most=100_000_000),

@@ -297,6 +297,7 @@ class _Leaving(NamedTuple):
 
 def _leaving(context: Context, task: str, to_agent: str, from_agent: str, by: Counter) -> _Leaving:
     is_named = bool(from_agent)
+    _template_order(context)  # one that can't be read is refused before anything is recorded
     with context.store.reading() as reader:
         known = artifacts_of(reader, task)
         row = reader.task(task)
@@ -460,7 +461,7 @@ def write_artifact(context: Context, entry: JsonObject) -> str:
         message = f"{folder} is a link, and artifacts are written beneath the workspace alone"
         raise StoreUnavailable(message, next_step="Put a folder in its place.")
     path = os.path.join(folder, entry["file"])
-    replace_file(path, artifact_text(entry["artifact"]))
+    replace_file(path, artifact_text(entry["artifact"], _template_order(context)))
     return path
 
 
@@ -633,6 +634,16 @@ def artifact_view(text: str | bytes) -> str:
 
 
 TEMPLATE_NAME = "switch-artifact.yaml"
+
+
+def _template_order(context: Context) -> tuple[str, ...]:
+    """The fields of the project's own template, where the settings name its folder, in its order;
+    raises InvalidInput for one that can't be read.
+    """
+    folder = context.settings.switch_template
+    if not folder:
+        return ()
+    return tuple(read_artifact(artifact_template(os.path.join(context.root, folder))))
 
 
 def artifact_template(folder: str = "") -> str:
