@@ -95,8 +95,9 @@ STATE_OF_A_TASK = {
     "before it is full, and whenever a number can't be trusted.",
     "S1-15": "Saving a state file is atomic and durable: a failure or a kill leaves the old file "
     "or the new one, whole, and a failure leaves no temporary file.",
-    "S1-16": "A writer waits for its lock up to a limit (30 s by default), backs off with jitter "
-    "and then says who is in the way; a stale lock is reported, not removed.",
+    "S1-16": "A writer waits for the lock of its task (SQLite: that of the store, which has one "
+    "writer) up to a limit, 30 s by default, backs off with jitter and then says who is in the "
+    "way; a stale lock is reported, not removed.",
     "S1-17": "Saving a version that isn't greater than the stored one is refused with both "
     "numbers, equal ones included.",
     "S1-18": "Loading a missing state gives none; loading a saved one gives back every field.",

@@ -688,3 +688,22 @@ def test_over_http_lost_history_is_a_conflict_that_a_person_decides(behind: Path
     assert document["title"] != "Internal error"
     assert document["detail"] == here.value.message
     assert document["next_step"] == here.value.next_step
+
+
+@pytest.mark.promise("S1-35")
+def test_the_state_file_is_bounded_whatever_the_task_says_of_itself(tmp_path: Path) -> None:
+    """Its own fields are cut where they are too long; the file says where all of it is."""
+    with passdown.open(str(tmp_path), settings=Settings(durability="normal")) as ws:
+        criteria = [f"{number} " + "é\n" * 250 for number in range(3_000)]
+        text = "x" * 60_000
+        ws.create_task("T-1", title="t", agent="a", description=text, criteria=criteria)
+        ws.decide(task="T-1", agent="a", summary="kept", rationale="r")
+        written = state(tmp_path).read_bytes()
+        assert len(written) <= 262_144
+        shown = passdown.read_state_file(written)
+        assert shown["archive"]["whole"] == "passdown state T-1 --json"
+        assert [each["summary"] for each in shown["decisions"]] == ["kept"]
+        assert shown["criteria"] == criteria[: len(shown["criteria"])] != []
+        assert text.startswith(shown["description"].removesuffix(" ..."))
+        assert ws.files.state_document("T-1")["criteria"] == criteria
+        assert ws.maintenance.doctor().facts["state_files"]["current"] == 1

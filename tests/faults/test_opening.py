@@ -8,6 +8,7 @@ import signal
 import stat
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import apsw
@@ -122,6 +123,24 @@ def test_a_frozen_writer_is_named_after_the_time_limit(project: Path, frozen: in
         assert f"process {frozen}" in str(refused.value)
         assert "stopped" in str(refused.value)
         assert ws.task("T-1").version == 1
+
+
+@pytest.mark.promise("S1-16")
+def test_a_writer_waits_for_thirty_seconds_by_default(
+    project: Path, frozen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No setting says it; the clock of the wait goes by its pauses alone."""
+    now = [0.0]
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=pause)
+    with passdown.open(str(project)) as ws:
+        monkeypatch.setattr("passdown.store.sqlite.errors.time", clock)
+        with pytest.raises(StoreBusy, match=f"for 30 s .*process {frozen}"):
+            write(ws, "T-1", "h-1")
+    assert now[0] == pytest.approx(30, abs=0.001)
 
 
 @pytest.mark.promise("S1-16")

@@ -11,7 +11,7 @@ files that it names.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.documents import LISTS, is_intact, is_torn, state_document
 from passdown.core.kinds import stream_of
@@ -19,6 +19,7 @@ from passdown.core.record import Head
 from passdown.core.state_files import (
     check_state,
     handle_file_text,
+    indented_json,
     rendered_entry,
 )
 from passdown.errors import Problem
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 ARCHIVE_SCHEMA = "passdown/archive/1"
 _LOCKS, _TEMPORARY, _ARCHIVE = ".locks", ".writing", "archive"
 _MOST_PAGES = 8
+_SHARES = 20  # of the file's bytes, one for each field of the task; about ten have no end
 _BETWEEN = len(",\n    ")
 
 
@@ -53,6 +55,26 @@ class _Entry(NamedTuple):
     item: ItemRow
     superseded_by: str
     text: Rendered
+
+
+def _beginning(value: Any, most: int) -> Any:
+    """As much of a field as fits into some bytes: the beginning of a text, the first entries."""
+    if len(indented_json(value, "  ").encode()) <= most:
+        return value
+    if isinstance(value, str):
+        return value.encode()[: most // 2].decode(errors="ignore") + " ..."
+    is_object = isinstance(value, dict)
+    named = (
+        cast("dict[Any, Any]", value) if is_object else dict(enumerate(cast("list[Any]", value)))
+    )
+    left = most
+    kept: list[tuple[Any, Any]] = []
+    for key, part in named.items():
+        left -= len(indented_json({str(key): part}, "  ").encode())
+        if left < 0:
+            break
+        kept.append((key, part))
+    return dict(kept) if is_object else [part for _, part in kept]
 
 
 class StateFiles:
@@ -180,9 +202,13 @@ class StateFiles:
         shown = self._entries(reader, row.task, rows)
         text = self._rendered(reader, row, shown, len(rows))
         if len(text) * 4 > self._max_bytes and len(text.encode()) > self._max_bytes:
+            most = 0
             bare = len(self._rendered(reader, row, [], len(rows)).encode())
+            if bare > self._max_bytes // 2:  # the task's own fields leave no room for its items
+                most = self._max_bytes // _SHARES
+                bare = len(self._rendered(reader, row, [], len(rows), most).encode())
             shown = self._fitting(shown, self._max_bytes - bare)
-            text = self._rendered(reader, row, shown, len(rows))
+            text = self._rendered(reader, row, shown, len(rows), most)
         return text
 
     def _entries(self, reader: Reader, task: str, rows: list[ItemRow]) -> list[_Entry]:
@@ -210,11 +236,17 @@ class StateFiles:
         made = self._pages[task] = {key: entry for key, entry in page.items() if entry}
         return list(made.values())
 
-    def _rendered(self, reader: Reader, row: TaskRow, shown: list[_Entry], total: int) -> str:
-        """The file with these of a task's `total` items."""
+    def _rendered(
+        self, reader: Reader, row: TaskRow, shown: list[_Entry], total: int, most: int = 0
+    ) -> str:
+        """The file with these of a task's `total` items, and each of its own fields within `most`
+        bytes, if that is given.
+        """
         through = self._archived_through(row.version)
         document = state_document((row.task, row.version, row.digest), row.details, row.header, ())
         document = with_links(reader, document, row)
+        if most:
+            document = {name: _beginning(value, most) for name, value in document.items()}
         counts: dict[str, int] = row.header["counts"]
         document["totals"] = {LISTS[letter]: count for letter, count in sorted(counts.items())}
         document["archive"] = {
@@ -224,6 +256,7 @@ class StateFiles:
         }
         if len(shown) < total:
             document["archive"]["left_out"] = total - len(shown)
+        if len(shown) < total or most:
             document["archive"]["whole"] = f"passdown state {row.task} --json"
         check_state(document)
         # Of a file that was handed off twice, the newest entry is shown.
