@@ -143,7 +143,8 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
 ) -> None:
     need_program("git")
     folder = make_repository(tmp_path / "project")
-    update = {"type": "KNOWLEDGE_UPDATE", "by": "eva", "reason": "We found out", "id": "X-1"}
+    update: dict[str, Any] = {"type": "KNOWLEDGE_UPDATE", "by": "eva", "id": "X-1"}
+    update["reason"] = "We found out"
     entry = {"id": "Cache", "type": "component", "summary": "Keeps what was read"}
     with passdown.open(str(folder)) as ws:
         for number in range(2):
@@ -153,7 +154,9 @@ def test_a_knowledge_update_is_carried_out_while_legs_wait(
         worker = start("work", folder=str(folder), turns=str(turns), until=str(never))
         try:
             wait_for(turns, 1)
-            _, why = submit(ws, {**update, "entries": [entry], "action": "append"})
+            # The coder is at a leg: the other agent takes it.
+            update |= {"entries": [entry], "action": "append", "agents": ["coder", "fixer"]}
+            _, why = submit(ws, update)
             assert why == ""
             deadline = time.monotonic() + 240
             while not express_record(ws, "X-1").is_over:
