@@ -707,3 +707,23 @@ def test_the_state_file_is_bounded_whatever_the_task_says_of_itself(tmp_path: Pa
         assert text.startswith(shown["description"].removesuffix(" ..."))
         assert ws.files.state_document("T-1")["criteria"] == criteria
         assert ws.maintenance.doctor().facts["state_files"]["current"] == 1
+
+
+@pytest.mark.promise("P-17")
+@pytest.mark.parametrize("left", ["no bytes", "zeros", "a pipe"])
+def test_doctor_reports_a_torn_state_file_and_writes_it_again(project: Path, left: str) -> None:
+    """What a power cut left of it is named; what isn't a file at all is kept aside."""
+    state(project).unlink()
+    if left == "a pipe":
+        os.mkfifo(state(project))
+    else:
+        state(project).write_bytes(b"" if left == "no bytes" else b"\0" * 100)
+    with opened(project) as ws:
+        report = ws.maintenance.doctor()
+        code = "edited_state_file" if left == "a pipe" else "torn_state_file"
+        (found,) = (f for f in report.findings if f["code"] == code)
+        assert str(state(project)) in found["message"]
+        kept = state(project).with_name("T-1.json.edited-1")
+        assert kept.exists() == (left == "a pipe")  # nothing else has anybody's words in it
+        assert passdown.read_state_file(state(project).read_text("utf-8"))["version"] == 2
+        assert ws.maintenance.doctor().facts["state_files"]["current"] == 2

@@ -11,6 +11,7 @@ files that it names.
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.documents import LISTS, is_intact, is_torn, state_document
@@ -55,6 +56,15 @@ class _Entry(NamedTuple):
     item: ItemRow
     superseded_by: str
     text: Rendered
+
+
+def _is_special(path: str) -> bool:
+    """Whether something is there that is no file: a pipe would never end."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode))
 
 
 def _beginning(value: Any, most: int) -> Any:
@@ -147,6 +157,8 @@ class StateFiles:
 
     def check(self, reader: Reader, row: TaskRow) -> str:
         """The status of a task's state file: `current`, `missing`, `old` or `edited`."""
+        if _is_special(self.path(row.task)):
+            return "edited"
         text = read_text(self.path(row.task))
         if text is None or is_torn(text):
             return "missing"
@@ -161,11 +173,14 @@ class StateFiles:
 
     def _keep_edit(self, task: str) -> list[Problem]:
         target = self.path(task)
-        text = read_text(target)
-        if text is None or is_intact(text) or is_torn(text):
-            return []
+        if not _is_special(target):
+            text = read_text(target)
+            if text is None or is_intact(text) or is_torn(text):
+                return []
         kept = keep_aside(target, "edited")
-        message = f"{target} was edited by hand or cut short; what it was is kept as {kept}"
+        message = (
+            f"{target} was edited by hand, replaced or cut short; what it was is kept as {kept}"
+        )
         fix = "record what an edit says with passdown handoff, decide or note"
         return [Problem("state_file", "edited_state_file", message, "", fix, "warning")]
 

@@ -320,6 +320,9 @@ def _check_state_files(context: Context, findings: list[Problem]) -> dict[str, i
         states = {row.task: state_files.check(reader, row) for row in rows}
     for task, state in {**states, **{each.path: "ahead" for each in lost}}.items():
         counts[state] += 1
+        if state == "missing" and os.path.exists(path := state_files.path(task)):
+            message = f"{path} was torn: nothing, or zeros, was left of it; it is written again"
+            findings.append(Problem("state_file", "torn_state_file", message, level="warning"))
         if state in ("missing", "old", "edited"):
             findings += state_files.write(context.store, task, with_archive=True)
     if os.path.isdir(state_files.folder):
