@@ -93,8 +93,8 @@ def _check_ledger(place: Location) -> None:
     if not os.path.exists(path):
         raise NotFound(
             f"the ledger {path} is missing; the state files of its tasks are there",
-            next_step="Put it or a backup in its place. If it is lost: passdown init, and then "
-            "passdown recover --by NAME.",
+            next_step="Put it or a backup in its place. If it is lost: passdown init makes "
+            "an empty one and asks for a decision, passdown recover --by NAME takes it.",
         )
 
 
