@@ -796,8 +796,8 @@ def test_a_counter_of_ones_own_decides_what_fits(opened: Context, folder: Path) 
         "*review",
         session="s1",
         agent="dev",
-        counter=lambda _: 900,
-        timer=still,  # pyright: ignore[reportUnknownLambdaType]
+        counter=lambda _: 900,  # pyright: ignore[reportUnknownLambdaType]
+        timer=still,
     )
     assert [each.section for each in found.fallen] == ["star"]
     assert (found.over_budget, found.over_by, found.tokens) == (True, 100, 900)
