@@ -290,6 +290,12 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
     return code, printed.out + printed.err
 
 
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are printed whole, whatever terminal the tests run in."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def behind(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project with the older copy in place, as the current folder."""

@@ -280,7 +280,7 @@ def check_hits(ends: Counter[str], faults: list[Fault]) -> None:
         ("hand_off", 14),
         ("hot-hand_off", 8),
         ("backup", 8),
-        ("import", 8),
+        ("import", 9),
         ("export", 6),
     ],
 )

@@ -54,7 +54,7 @@ def through_a_terminal(argv: list[str], source: Path) -> bytes:
 def test_stored_text_cannot_drive_a_terminal(cli: Run, project_root: Path) -> None:
     cli("task", "new", "T-1", "--title", NASTY, "--description", NASTY, "--criterion", NASTY)
     cli("decide", NASTY, "--why", NASTY, "--task", "T-1", "--alternative", NASTY)
-    cli("note", "pattern", NASTY, "--location", NASTY, "--task", "T-1")
+    cli("note", "pattern", NASTY, "--location", NASTY.replace("\u202e", ""), "--task", "T-1")
     cli("warn", "T-1", NASTY)
     cli("handoff", "--task", "T-1", "--outcome", "completed", "--summary", NASTY, "--next", NASTY)
     for argv in (

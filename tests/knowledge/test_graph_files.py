@@ -70,12 +70,16 @@ tags = st.one_of(st.sampled_from(["auth", 'a"b', "\\", "]", "+", "ß"]), st.text
 valid_tags = tags.filter(
     lambda t: not check_graph([Node("a", "insight", "s", (t,))], []),
 )
+TURNING = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 FOREIGN_NAMES = ("description", "label", "note", "file", "path", "connections", "attributes")
 names = st.sampled_from([*FOREIGN_NAMES, "status", "shape", *sorted(KEYWORDS)])
 values = {name: st.sampled_from(CHOICES[name]) for name in CHOICES}
 
 
 def joined(free: dict[str, str], chosen: dict[str, str]) -> dict[str, str]:
+    """Both, with a path that no character turns the other way."""
+    if "path" in free:
+        free = {**free, "path": free["path"].translate(dict.fromkeys(TURNING))}
     return {**free, **chosen}
 
 

@@ -264,7 +264,7 @@ def test_another_process_sees_where_an_agent_stands(ws: Workspace, states: Agent
         "print(json.dumps([found.state, found.position.came_from, lease]))\n"
     )
     found: Any = result_of(started(ws.root, program))
-    assert found == ["QUESTION", ["CODING"], ["coder", "T-1", 1, "R-1", 0]]
+    assert found == ["QUESTION", ["CODING"], ["coder", "T-1", 1, "R-1"]]
     assert states.state("coder") == "CODING"
     assert ws.verify().findings == ()
 

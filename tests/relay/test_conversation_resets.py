@@ -234,7 +234,7 @@ def test_a_template_that_fails_does_not_keep_the_old_context(
         (system,) = talk.messages()
         assert system.content == (
             "You are architect. You work with coder-1 on T-1. "
-            "Record lasting findings with knowledge_add."
+            "Record lasting findings with knowledge_add (`passdown knowledge add`)."
         )
         assert "{{nonsense}}" in resets(ws, STREAM)[-1]["fault"]
         assert "{{nonsense}}" in caplog.text

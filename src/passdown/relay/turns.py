@@ -53,7 +53,7 @@ from passdown.workspace.briefs import brief_for
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from passdown.relay.agents import AgentStates
     from passdown.relay.conversations import Conversation
@@ -560,7 +560,7 @@ class Turns:
             "agent": turn.agent,
             "task": run.task,
             "phase": leg.phase,
-            "agents": _choices(leg),
+            "agents": _choices(run.relay.agents, leg),
             "brief": brief.text,
             "request": leg.request or f"Do the leg {leg.leg} of this task.",
             "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
@@ -814,11 +814,11 @@ def _missing_fields(messages: Sequence[Mapping[str, str]], data: Document) -> st
     )
 
 
-def _choices(leg: Leg) -> str:
-    """The agents among which a handoff decides by its `to_agent`: those that the rules of its leg
-    name. Of many, those that a prompt has room for; its request can name the others.
+def _choices(agents: Iterable[str], leg: Leg) -> str:
+    """Whom a handoff may name as `to_agent`: the agents that the rules of its leg name, or else
+    all. Of many, those that a prompt has room for; its request can name the others.
     """
-    names = list(dict.fromkeys(rule.when.to for rule in leg.then if rule.when.to))
+    names = list(dict.fromkeys(rule.when.to for rule in leg.then if rule.when.to) or agents)
     shown = [name for at, name in enumerate(names) if len(", ".join(names[:at])) < MAX_CHOICES]
     return ", ".join(shown) + (", ..." if len(shown) < len(names) else "")
 
