@@ -210,7 +210,8 @@ def run(options: Options) -> None:
         found = known[0] if known else runs.start(whole_relay(), TASK, by="eva", lane="here")
         engine = EngineOptions(lease_s=options.get("lease_s", 30.0))
         # Also when it is over: who was killed at the very end may have left something undone.
-        found = run_here(ws, found.run, options=engine, runners=agents(options))
+        runners = {name: a for name, a in agents(options).items() if name in found.relay.agents}
+        found = run_here(ws, found.run, options=engine, runners=runners)
         say(status=found.status)
 
 
