@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import tempfile
 import time
@@ -94,6 +95,9 @@ def _measured(name: str, run: Run) -> Measured:
     few rounds on a machine that others use say little.
     """
     started = time.perf_counter()
+    # What earlier measurements left in memory isn't searched for garbage while this one runs.
+    gc.collect()
+    gc.freeze()
     found = MEASUREMENTS[name](run)
     if run.quick and report.missed([found], quick=True):
         run.say(f"{name}: missed; once more")
