@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from passdown.core.documents import is_intact
@@ -131,6 +132,16 @@ def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
 
 def is_whole(path: str) -> bool:
     """Whether a state file is as it was written, by its own checksum; what can't be read isn't."""
+    try:
+        now = os.stat(path)
+    except OSError:
+        return False
+    return _is_whole(path, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
+@lru_cache(maxsize=256)
+def _is_whole(path: str, *_now: int) -> bool:
+    """The same; a file that nobody touched since is read once."""
     try:
         data = read_bytes(path)
     except StoreUnavailable:
