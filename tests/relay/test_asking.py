@@ -56,4 +56,4 @@ def test_an_agent_sees_what_it_asked_and_was_told(tmp_path: Path, first: list[An
         assert prompt.count("I asked architect: THE-PLAN") == 1
         assert prompt.count("architect answered: CHANGES USE-A-COOKIE") == 2
     assert refused[0] == "changes"
-    assert "'coder' is who asks; expected architect | lead" in refused[1]
+    assert "'coder' can't ask itself; expected architect | lead" in refused[1]

@@ -308,8 +308,8 @@ def named_lock(folder: str, name: str) -> Generator[None]:
 
 
 def take_lock(descriptor: int, timeout_s: float) -> bool:
-    """Lock an open file, which whoever closes it, or dies, lets go of; False if another process or
-    thread has it all the time. Without file locks (Windows) everybody gets it.
+    """Lock an open file until it is closed or the process ends; False if another process or thread
+    holds the lock for the whole timeout. Without file locks (Windows) it always succeeds.
     """
     try:
         import fcntl

@@ -443,7 +443,7 @@ class Turns:
         """
         if to not in run.relay.agents or to == sender:
             known = " | ".join(name for name in run.relay.agents if name != sender)
-            said = "is who asks" if to == sender else f"isn't in {run.run}"
+            said = "can't ask itself" if to == sender else f"isn't in {run.run}"
             problem = Problem("to", "unknown_agent", f"{excerpt(to)!r} {said}", known)
             raise InvalidInput("the request is refused; nothing was recorded", [problem])
         conversations = self._conversations(run, to)

@@ -141,8 +141,8 @@ class Context:
 
     @property
     def files(self) -> CallerFiles:
-        """The files that what is written now is about: those of who asks, where a server was told
-        of them, else those of the project.
+        """The files that a write refers to: the client's, if it sent them with its request, else
+        those of the project.
         """
         from passdown.workspace.files import CallerFiles
 
