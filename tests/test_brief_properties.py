@@ -472,7 +472,7 @@ def test_no_step_makes_an_item_shorter(
     items: list[RankedItem] = []
     for number, (size, worth, is_mandatory) in enumerate(given, 1):
         row = ItemRow("T-1", "d", number, 1, "", 0, "", False, "", "")
-        items.append(RankedItem(row, worth, size, is_mandatory))
+        items.append(RankedItem(row.address, "d", row, worth, size, is_mandatory))
     found = [*fill_up(order_steps(items), used), *fill_up(order_details(items), used)]
     forms: dict[str, list[int]] = {}
     for address, length in found:

@@ -12,7 +12,7 @@ from collections import Counter as Tally
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.context.pipeline import Budget
+from passdown.context.pipeline import beginning
 from passdown.context.ranking import Offer, fill_up, order_details, order_steps, rank_items
 from passdown.context.rendering import (
     FORMAT_KINDS,
@@ -59,8 +59,7 @@ class _Draft:
         self._format = format
         self._parts: dict[Step, BriefPart] = {}
         self._places: dict[str, int] = {}
-        self._totals = Tally(facts.totals)
-        self._totals.update(facts.elsewhere)
+        self._totals = dict(Tally(facts.totals) + Tally(facts.elsewhere))
         texts = task_parts(facts, page)
         self._totals["t"] = len(texts)
         # An injection names the task in its heading and has no place for its other texts.
@@ -93,12 +92,12 @@ class _Draft:
         items = rank_items(
             *(kept, self._focus, facts.row.phase, facts.labelled),
             handoffs=facts.handoffs,
-            own=facts.own,
+            own=facts.own(kept),
             are_older=are_older,
         )
         for item in items:
-            self._places[item.row.address] = len(self._places)
-            self.items[item.row.address] = item
+            self._places[item.address] = len(self._places)
+            self.items[item.address] = item
         first = order_steps(items, texts)
         self.known += [offer.step for offer in first]
         used = yield from fill_up(first, used)
@@ -108,30 +107,37 @@ class _Draft:
         """What some of the first steps show, each item at its longest, as the steps come."""
         lengths = dict(steps)
         lengths.pop("", None)
-        unread = [step for step in lengths.items() if step not in self._parts]
-        self.facts.read_ahead([self.items[address].row for address, _ in unread])
-        return [self._part(step) for step in lengths.items()]
-
-    def _part(self, step: Step) -> BriefPart:
-        if step not in self._parts:
-            row = self.items[step[0]].row
-            self._parts[step] = item_part(self.facts, self.page, row, step[1])
-        return self._parts[step]
+        made = self._parts
+        unread = [(step, self.items[step[0]].row) for step in lengths.items() if step not in made]
+        if unread:
+            self.facts.read_ahead([row for _, row in unread])
+            for step, row in unread:
+                made[step] = item_part(self.facts, self.page, row, step[1])
+        return [made[step] for step in lengths.items()]
 
     def left_out(self, parts: Sequence[BriefPart]) -> dict[str, int]:
         """How many of each kind are not shown."""
-        rest = self._totals - Tally(part.letter for part in parts)
-        return {letter: rest[letter] for letter in KIND_NAMES if rest[letter] > 0}
+        rest = self._totals.copy()
+        for part in parts:
+            rest[part.letter] = rest.get(part.letter, 0) - 1
+        return {letter: rest[letter] for letter in KIND_NAMES if rest.get(letter, 0) > 0}
 
-    def text(self, steps: Sequence[Step]) -> str:
-        """The text of some of the first steps."""
+    def within(
+        self, budget: int, counter: Counter
+    ) -> tuple[list[Step], list[Step], Iterator[Step]]:
+        """The steps that a budget has room for, those that were tried behind them, the others."""
+        order = self.steps()
+        steps, rest = beginning(order, lambda some: counter.of_lines(self.lines(some)) <= budget)
+        return steps, rest, order
+
+    def lines(self, steps: Sequence[Step]) -> list[str]:
+        """The lines of the text that some of the first steps make."""
         if not steps:
-            return ""
+            return []
         parts = self.parts(steps)
         parts.sort(key=lambda part: self._places.get(part.address, -1))
-        level = max(_FRAME.index(step) for step in steps[: len(_FRAME)] if not step[0])
-        chosen = Selection(self.page, parts, self.left_out(parts), level)
-        return RENDERINGS[self._format](chosen)
+        level = min(len(steps), len(_FRAME)) - 1
+        return RENDERINGS[self._format](Selection(self.page, parts, self.left_out(parts), level))
 
 
 def _is_passed_on(row: ItemRow, kinds: str) -> bool:
@@ -226,13 +232,11 @@ def brief(
         message = f"{counter.name} counts {counter.tokens('')} for a text without a character"
         problems.append(Problem("counter", "too_large", message, f"at most {budget}"))
     raise_problems("no brief was made", problems)
-    limit = Budget(budget, counter.tokens)
     attempt = 0
     while True:
         page = brief_page(facts, agent, attempt)
         draft = _Draft(facts, page, focus, format)
-        order = draft.steps()
-        steps, rest = limit.beginning(order, draft.text)
+        steps, rest, order = draft.within(budget, counter)
         parts = draft.parts(steps)
         said = (text for part in parts for text in (part.stored, part.author, *part.stale))
         if not any(page.marker in text for text in said):
@@ -240,7 +244,7 @@ def brief(
         attempt += 1
     if with_rest:
         rest += order
-    text, task, left_out = draft.text(steps), facts.row.task, draft.left_out(parts)
+    lines, task, left_out = draft.lines(steps), facts.row.task, draft.left_out(parts)
     return Brief(
         task=task,
         agent=agent,
@@ -249,8 +253,8 @@ def brief(
         budget=budget,
         counter=counter.name,
         format=format,
-        text=text,
-        tokens=counter.tokens(text),
+        text="".join(lines),
+        tokens=counter.of_lines(lines),
         shown=tuple(_shown(part, draft.items, focus) for part in parts),
         left_out={KIND_NAMES[letter]: count for letter, count in left_out.items()},
         waiting=_waiting([*rest, *draft.known], parts, None if with_rest else MAX_WAITING),
@@ -261,13 +265,13 @@ def brief(
             f"passdown log {task}",
             facts.state_file,
         ),
-        warnings=() if text else (_too_small(draft, budget, counter),),
+        warnings=() if lines else (_too_small(draft, budget, counter),),
         marker=page.marker,
     )
 
 
 def _too_small(draft: _Draft, budget: int, counter: Counter) -> Problem:
-    needed = counter.tokens(draft.text(_FRAME[:1]))
+    needed = counter.of_lines(draft.lines(_FRAME[:1]))
     message = f"not even the command that prints the state fits into {budget:,} tokens"
     return Problem("budget", "too_small", message, f"at least {needed:,}", "", "warning")
 
@@ -290,12 +294,11 @@ def _tokens_by_part(
     page: BriefPage, parts: Sequence[BriefPart], left_out: Mapping[str, int], counter: Counter
 ) -> dict[str, int]:
     """The tokens of each section's lines; the whole text is what counts against the budget."""
-    lines: dict[str, str] = {}
+    lines: dict[str, list[str]] = {"head": [*page.head]}
     for part in parts:
-        name = KIND_NAMES[part.letter]
-        lines[name] = lines.get(name, "") + part.line
-    texts = {"head": "".join(page.head), **lines, "rest": left_out_text(page, left_out)}
-    return {name: counter.tokens(text) for name, text in texts.items()}
+        lines.setdefault(KIND_NAMES[part.letter], []).append(part.line)
+    lines["rest"] = [left_out_text(page, left_out)]
+    return {name: counter.of_lines(some) for name, some in lines.items()}
 
 
 def brief_version(text: str) -> tuple[int, str] | None:

@@ -77,29 +77,30 @@ class Budget(NamedTuple):
                 chosen.add(piece)
         return chosen
 
-    def beginning(
-        self, pieces: Iterable[Piece], render: Callable[[Sequence[Piece]], str]
-    ) -> tuple[list[Piece], list[Piece]]:
-        """As much of the beginning of a sequence as fits, and what was looked at behind it.
 
-        A few pieces are tried, then half as many more each time, then halves between what fits and
-        what doesn't. Which beginnings are tried is the same for every limit up to the first that
-        it decides otherwise on, and then the larger one goes on with more: it never gives less.
-        """
-        unseen = iter(pieces)
-        seen = list(islice(unseen, _FIRST_TRY))
-        fitting = 0
-        while len(seen) > fitting and self.fits(render(seen)):
-            fitting = len(seen)
-            seen += islice(unseen, fitting // 2)
-        too_many = len(seen)
-        while fitting + 1 < too_many:
-            middle = (fitting + too_many) // 2
-            if self.fits(render(seen[:middle])):
-                fitting = middle
-            else:
-                too_many = middle
-        return seen[:fitting], seen[fitting:]
+def beginning(
+    pieces: Iterable[Piece], fits: Callable[[Sequence[Piece]], bool]
+) -> tuple[list[Piece], list[Piece]]:
+    """As much of the beginning of a sequence as fits, and what was looked at behind it.
+
+    A few pieces are tried, then half as many more each time, then halves between what fits and
+    what doesn't. Which beginnings are tried is the same for every limit up to the first that
+    it decides otherwise on, and then the larger one goes on with more: it never gives less.
+    """
+    unseen = iter(pieces)
+    seen = list(islice(unseen, _FIRST_TRY))
+    fitting = 0
+    while len(seen) > fitting and fits(seen):
+        fitting = len(seen)
+        seen += islice(unseen, fitting // 2)
+    too_many = len(seen)
+    while fitting + 1 < too_many:
+        middle = (fitting + too_many) // 2
+        if fits(seen[:middle]):
+            fitting = middle
+        else:
+            too_many = middle
+    return seen[:fitting], seen[fitting:]
 
 
 def budget_of(

@@ -15,11 +15,11 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from passdown.core.brief_facts import shown_letter
-from passdown.core.items import LENGTHS, sizes_of
+from passdown.core.items import sizes_of
 from passdown.core.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from passdown.core.rows import ItemRow, TaskRow
 
@@ -55,29 +55,32 @@ class Focus(NamedTuple):
 
     def related(self, texts: Sequence[str], most: int) -> list[int]:
         """Where those of some texts are that have most to do with what comes next."""
-        rarity = rarity_of(texts)
-        scores = [self.score(self.words.keys() & words_of(text), rarity) for text in texts]
-        found = [index for index, score in enumerate(scores) if score >= _RELATED]
-        return sorted(found, key=lambda index: (-scores[index], index))[:most]
+        found, score = self.compared(texts)
+        scores = list(map(score, found))
+        related = [index for index, score in enumerate(scores) if score >= _RELATED]
+        return sorted(related, key=lambda index: (-scores[index], index))[:most]
 
-    def matches(self, text: str, *, is_open: bool = False) -> Set[str]:
-        """The words of the focus that a text has."""
-        return (self.wider if is_open else self.words).keys() & words_of(text)
+    def compared(
+        self, texts: Sequence[str]
+    ) -> tuple[list[frozenset[str]], Callable[[frozenset[str]], float]]:
+        """The words of the focus that each of some texts has, and a function that says how much a
+        text with such words has to do with what comes next: 0 to 1. A word that most of the texts
+        have says little.
+        """
+        known = frozenset(self.words)
+        found = [known & words_of(text) for text in texts]
+        whole = math.log1p(len(texts)) or 1.0
+        weights = {
+            word: self.words[word] * (math.log1p(len(texts) / count) / whole)
+            for word, count in Tally(chain.from_iterable(found)).items()
+        }
 
-    def score(self, matches: Set[str], rarity: Mapping[str, float]) -> float:
-        """How much a text with these matches has to do with what comes next: 0 to 1."""
-        if not matches:
-            return 0.0
-        # fsum gives the same for every order of the words.
-        found = math.fsum(self.words[word] * rarity.get(word, 1.0) for word in matches)
-        return min(found, _MOST) / _MOST
+        @cache
+        def score(matches: frozenset[str]) -> float:
+            # fsum gives the same for every order of the words.
+            return min(math.fsum(weights[word] for word in matches), _MOST) / _MOST
 
-
-def rarity_of(texts: Sequence[str]) -> dict[str, float]:
-    """How rare each word is in some texts, up to 1: one that most of them have says little."""
-    counts = Tally(chain.from_iterable(map(words_of, texts)))
-    whole = math.log1p(len(texts)) or 1.0
-    return {word: math.log1p(len(texts) / count) / whole for word, count in counts.items()}
+        return found, score
 
 
 @lru_cache(maxsize=8_192)
@@ -204,13 +207,17 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class RankedItem(NamedTuple):
-    """An item with its worth, how long it is at each length, and why it is shown."""
+    """An item with its worth, how long it is at each length, and why it is shown; `kind` is the
+    letter under which that is.
+    """
 
+    address: str
+    kind: str
     row: ItemRow
     worth: float
     tokens: tuple[int, int, int]
     is_mandatory: bool
-    matches: Set[str] = _NOTHING
+    matches: frozenset[str] = _NOTHING
     rank: int = 0
     is_labelled: bool = False
 
@@ -250,24 +257,27 @@ def rank_items(
     handoffs = handoffs or {}
     latest = next(iter(handoffs), ("", 0))
     first_step = None if are_older else _first_step(items)
-    rarity = rarity_of([row.title for row in items] + list(handoffs.values()))
-    about = {place: focus.score(focus.matches(text), rarity) for place, text in handoffs.items()}
+    words, score_of = focus.compared([*(row.title for row in items), *handoffs.values()])
+    places = {(row.task, row.position) for row in items}
+    about = {
+        place: _BY_HANDOFF * score_of(matches)
+        for place, matches in zip(handoffs, words[len(items) :], strict=True)
+        if place in places
+    }
     pending = {(row.task, row.position) for row in items if row.letter in "qb" and row.is_open}
     by_phase = _PHASES.get(phase, {})
     seen: dict[str, int] = {}
     said: set[tuple[str, str]] = set()
     found: list[RankedItem] = []
-    for row in items:
-        kind, place = shown_letter(row), (row.task, row.position)
+    for row, own_words in zip(items, words, strict=False):
+        address, kind, place = row.address, shown_letter(row), (row.task, row.position)
         rank = seen[kind] = seen.get(kind, -1) + 1
         is_mandatory = not are_older and (_is_mandatory(kind, row) or row is first_step)
-        is_labelled, is_handoff = row.address in labelled, kind == "h"
-        matches = _NOTHING if is_handoff else focus.matches(row.title, is_open=kind in _OPEN)
-        score = max(
-            focus.score(matches, rarity),
-            _BY_HANDOFF * about.get(place, 0.0) * (not is_handoff),
-            0.7 * is_labelled,
-        )
+        is_labelled = address in labelled
+        matches = own_words.intersection(focus.wider) if kind in _OPEN else own_words
+        score = max(score_of(matches), about.get(place, 0.0), 0.7 * is_labelled)
+        if kind == "h":
+            matches, score = _NOTHING, 0.7 * is_labelled
         worth = _BASE.get(kind, 1) * by_phase.get(kind, 1.0) * _GRADES.get(row.grade, 1.0)
         worth *= (1 + _ABOUT * score) / (1 + min(rank, _FADED) * _FADING * (1 - score))
         if row.task == latest[0] and row.position >= latest[1]:
@@ -279,8 +289,10 @@ def rank_items(
         if row.task == latest[0] and row.position in own:
             worth *= _OWN
         said.add((kind, row.title))
-        tokens = sizes_of(row.sizes).tokens
-        found.append(RankedItem(row, worth, tokens, is_mandatory, matches, rank, is_labelled))
+        size = (worth, sizes_of(row.sizes).tokens)
+        found.append(
+            RankedItem(address, kind, row, *size, is_mandatory, matches, rank, is_labelled)
+        )
     found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, r.row.ordinal))
     return found
 
@@ -337,25 +349,25 @@ def _place(offer: Offer) -> tuple[bool, float]:
 def _first_offer(r: RankedItem) -> Offer:
     if r.tokens[0] <= LINE_TOKENS:
         return _sentence(r)._replace(is_mandatory=True)
-    step = (r.row.address, REFERENCE)
-    return Offer(step, REFERENCE_TOKENS, r.worth, r.row.letter, is_mandatory=True)
+    return Offer((r.address, REFERENCE), REFERENCE_TOKENS, r.worth, r.kind, is_mandatory=True)
 
 
 def _sentence(r: RankedItem) -> Offer:
     """An item's own sentence, by the name of the longest form that it is."""
-    length = LENGTHS[max(index for index in range(3) if r.tokens[index] == r.tokens[0])]
-    return Offer((r.row.address, length), max(r.tokens[0], 1), r.worth, shown_letter(r.row))
+    line, short, full = r.tokens
+    length = "full" if full == line else "short" if short == line else "line"
+    return Offer((r.address, length), max(line, 1), r.worth, r.kind)
 
 
 def _details(r: RankedItem) -> list[Offer]:
     """Longer forms of an item; one form where the longer would come before the shorter."""
     line, short, full = r.tokens
     if line > LARGE_TOKENS:  # then its sentence is among these
-        whole = Offer((r.row.address, "full"), full, r.worth * 0.3, shown_letter(r.row))
+        whole = Offer((r.address, "full"), full, r.worth * 0.3, r.kind)
         return [_sentence(r), whole] if full > line else [_sentence(r)]
     found = [("short" if full > short else "full", short - line, 0.7), ("full", full - short, 0.3)]
     offers = [
-        Offer((r.row.address, length), more, r.worth * share, shown_letter(r.row))
+        Offer((r.address, length), more, r.worth * share, r.kind)
         for length, more, share in found
         if more > 0
     ]
@@ -383,7 +395,7 @@ def fill_up(offers: Sequence[Offer], used: int) -> Generator[Step, None, int]:
     kinds: set[str] = set()
     while left:
         limit += max(_FILLED, limit // _TENTHS // _FILLED * _FILLED)
-        least = list(accumulate((offer.tokens for offer in reversed(left)), min))[::-1]
+        least = list(accumulate([offer.tokens for offer in reversed(left)], min))[::-1]
         waiting: list[Offer] = []
         skipped: set[str] = set()
         is_open, least_worth = True, 0.0
@@ -391,19 +403,18 @@ def fill_up(offers: Sequence[Offer], used: int) -> Generator[Step, None, int]:
             if used + least[index] > limit:
                 waiting += left[index:]
                 break
-            tokens = offer.tokens + (HEADING_TOKENS if offer.kind not in kinds else 0)
-            is_worth_it = offer.worth >= least_worth * offer.tokens
-            may_pass = offer.is_mandatory or (is_open and is_worth_it)
-            may_pass = may_pass and offer.step[0] not in skipped
-            if may_pass and used + tokens <= limit:
-                used += tokens
-                kinds.add(offer.kind)
-                yield offer.step
+            step, tokens, worth, kind, is_mandatory = offer
+            needed = used + tokens + (HEADING_TOKENS if kind not in kinds else 0)
+            may_pass = is_mandatory or (is_open and worth >= least_worth * tokens)
+            if needed <= limit and may_pass and step[0] not in skipped:
+                used = needed
+                kinds.add(kind)
+                yield step
                 continue
             waiting.append(offer)
-            skipped.add(offer.step[0])
-            is_open = is_open and not offer.is_mandatory
-            least_worth = max(least_worth, _PASSING * offer.worth / offer.tokens)
+            skipped.add(step[0])
+            is_open = is_open and not is_mandatory
+            least_worth = max(least_worth, _PASSING * worth / tokens)
         left = waiting
     return used
 
@@ -415,7 +426,7 @@ def _in_turn(mandatory: Sequence[RankedItem]) -> list[RankedItem]:
     """
     by_kind: dict[str, list[RankedItem]] = {}
     for r in mandatory:
-        by_kind.setdefault(r.row.letter, []).append(r)
+        by_kind.setdefault(r.kind, []).append(r)
     latest = max((r.row.position for r in by_kind.get("h", ())), default=0)
     is_older = any(r.row.position < latest for r in by_kind.get("n", ()))
     letters = "kbqhn" if is_older else "kbqnh"

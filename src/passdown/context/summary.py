@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from passdown.context.pipeline import (
     ELLIPSIS,
+    beginning,
     budget_of,
     collapse,
     counted,
@@ -61,7 +62,7 @@ def bounded(text: str, max_tokens: int = MAX_TOKENS, counter: CounterLike = None
     if budget.fits(text):
         return text
     words = re.findall(r"\s*\S{1,80}", text)
-    kept, _ = budget.beginning(words, lambda some: "".join(some) + ELLIPSIS)
+    kept, _ = beginning(words, lambda some: budget.fits("".join(some) + ELLIPSIS))
     return "".join(kept) + ELLIPSIS
 
 

@@ -47,10 +47,10 @@ class BriefFacts(NamedTuple):
     the others page by page, so that a large budget finds them too. `totals` has the number of all
     that hold, by kind letter, and `elsewhere` the same for what concerns all work. `labelled` are
     the addresses of those that are filed under something the receiver is about to do. `handoffs`
-    are the summaries of the latest handoffs, by task and position, the latest first;
-    `own` is where the receiver's own latest records are. `content` reads an item's record,
-    `read_ahead` says of which items it will be asked next; `stale` names the files that an item
-    cites and that aren't what they were.
+    are the summaries of the latest handoffs, by task and position, the latest first; `own` gives
+    the positions of some items that are those of the receiver's own latest records. `content` reads
+    an item's record, `read_ahead` says of which items it will be asked next; `stale` names the
+    files that an item cites and that aren't what they were.
     """
 
     row: TaskRow
@@ -65,5 +65,5 @@ class BriefFacts(NamedTuple):
     content: Callable[[ItemRow], ItemContent]
     stale: Callable[[ItemRow, ItemContent], tuple[str, ...]]
     handoffs: Mapping[tuple[str, int], str] = MappingProxyType({})
-    own: frozenset[int] = frozenset()
+    own: Callable[[Sequence[ItemRow]], frozenset[int]] = lambda _: frozenset()
     read_ahead: Callable[[Sequence[ItemRow]], None] = lambda _: None

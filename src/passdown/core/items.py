@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.kinds import NOT_STATED
@@ -215,6 +216,7 @@ def sizes_text(sizes: Sizes, ordinal: int) -> str:
     return " ".join(map(str, numbers))
 
 
+@lru_cache(maxsize=4_096)
 def sizes_of(text: str) -> Sizes:
     """The sizes that a row keeps."""
     numbers = [int(part) for part in text.split()]

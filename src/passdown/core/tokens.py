@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
 
 from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
@@ -19,7 +19,7 @@ class Counter(NamedTuple):
     """A counter with its name; `tokens` counts.
 
     With `weigh`, the weights of lines, each with its line end, sum up to the weight of the text
-    that they make, and `per` of them are a token: a text can be counted line by line.
+    that they make, and `per` of them are a token.
     """
 
     name: str
@@ -27,9 +27,11 @@ class Counter(NamedTuple):
     weigh: Count | None = None
     per: int = 1
 
-    def total(self, weight: int) -> int:
-        """The tokens of a text of some weight."""
-        return -(-weight // self.per)
+    def of_lines(self, lines: Iterable[str]) -> int:
+        """The tokens of a text that is given as its lines, each with its line end."""
+        if self.weigh is None:
+            return self.tokens("".join(lines))
+        return -(-sum(map(self.weigh, lines)) // self.per)
 
 
 CounterLike = str | Count | Counter | None
@@ -87,6 +89,19 @@ def _tokenizer(name: str) -> Count:
     return count
 
 
+_MAX_KEPT_LINE = 500
+
+
+@cache
+def _line_counter(name: str) -> Count:
+    """A vocabulary's counter that keeps what it has counted: the lines of a brief are the same
+    from one selection to the next, and from brief to brief.
+    """
+    count = vocabulary(name)
+    kept = lru_cache(maxsize=8_192)(count)
+    return lambda line: kept(line) if len(line) <= _MAX_KEPT_LINE else count(line)
+
+
 def counter_of(given: str | Count | Counter | None, default: str = DEFAULT_COUNTER) -> Counter:
     """The counter that is meant: by name, as a function of the caller's own, or the default."""
     if given is None:
@@ -98,7 +113,7 @@ def counter_of(given: str | Count | Counter | None, default: str = DEFAULT_COUNT
     if given == "chars4":
         return Counter("chars4", chars4, units, 4)
     if given in VOCABULARIES:
-        return Counter(given, vocabulary(given), vocabulary(given))
+        return Counter(given, vocabulary(given), _line_counter(given))
     problem = Problem("counter", "invalid_choice", f"{str(given)[:40]!r}", " | ".join(COUNTERS))
     raise InvalidInput("unknown counter", [problem])
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.types import JsonObject
     from passdown.ledger.project_files import Project
-    from passdown.store.statements import Reader
+    from passdown.store.statements import ItemTitle, Reader
 
 
 FIRST = {"h": 1, "d": 16, "g": 12, "p": 16, "w": 12, "a": 16}
@@ -69,7 +69,7 @@ def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemR
         methodcaller("open_links_to", task),
         methodcaller("latest_gotchas", "high", LATEST_GOTCHAS),
         methodcaller("head", origins_of(task)),
-        methodcaller("items_before", task, "h", NEWEST, HANDOFFS),
+        methodcaller("titles_before", task, "h", NEWEST, HANDOFFS),
         *(methodcaller("items_before", task, kind, NEWEST, FIRST[kind]) for kind in FIRST),
     )
     row = reader.existing_task(task)
@@ -85,24 +85,19 @@ class FactQuery(NamedTuple):
     related: Callable[[Sequence[str], int], list[int]]
 
 
-def latest_handoffs(reader: Reader, task: str) -> list[ItemRow]:
-    """The latest handoffs of a task, the newest first."""
-    return reader.items_before(task, "h", NEWEST, HANDOFFS)
-
-
 def facts_of(
     reader: Reader,
     row: TaskRow,
     open_items: Sequence[ItemRow],
+    handoffs: Sequence[ItemTitle],
     search: FactQuery,
     *,
     project: Project,
     state_file: str,
 ) -> BriefFacts:
-    """What a brief may show of a task."""
+    """What a brief may show of a task; `handoffs` are its latest."""
     own = _ItemPool(reader, row, FIRST, search)
-    handoffs = latest_handoffs(reader, row.task)
-    earlier = [handoff for handoff in handoffs[1:] if not own.has_all_of(handoff)]
+    earlier = own.unread(handoffs[1:])
     related = search.related([item.title for item in earlier], RELATED_HANDOFFS)
     own.add_records([*handoffs[:1], *(earlier[index] for index in related)])
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
@@ -125,6 +120,12 @@ def facts_of(
     for pool in (*others, further):
         elsewhere.update(pool.totals())
     items = [item for pool in (own, *others) for item in pool.items.values()]
+
+    def own_positions(items: Iterable[ItemRow]) -> frozenset[int]:
+        recent = row.version - OWN_RECORDS
+        found = {i.position for i in items if i.task == row.task and i.position > recent}
+        return reader.positions_by(stream_of(row.task), search.agent, sorted(found))
+
     return BriefFacts(
         row=row,
         needs=tuple((name, each.status if each else _MISSING) for name, each in needed.items()),
@@ -145,10 +146,8 @@ def facts_of(
         },
         elsewhere=elsewhere,
         state_file=state_file,
-        own=frozenset(
-            reader.positions_by(stream_of(row.task), search.agent, row.version - OWN_RECORDS)
-        ),
-        handoffs={(item.task, item.position): item.title for item in handoffs},
+        own=own_positions,
+        handoffs={(row.task, item.position): item.title for item in handoffs},
         content=read.content,
         stale=CitedFiles(reader, project, read).of,
         read_ahead=read.ahead,
@@ -272,17 +271,18 @@ class _ItemPool:
         """Add items that are known already."""
         self.items.update((item.address, item) for item in items)
 
-    def has_all_of(self, handoff: ItemRow) -> bool:
-        """Whether everything that a handoff has brought was among the newest of its kind."""
-        return handoff.position > max(self._oldest.values(), default=0)
+    def unread(self, handoffs: Sequence[ItemTitle]) -> list[ItemTitle]:
+        """Those of some handoffs of which not every item was among the newest of its kind."""
+        oldest = max(self._oldest.values(), default=0)
+        return [handoff for handoff in handoffs if handoff.position <= oldest]
 
-    def add_records(self, handoffs: Sequence[ItemRow]) -> None:
+    def add_records(self, handoffs: Sequence[ItemTitle]) -> None:
         """Add everything that some handoffs have brought and that still holds, the latest first."""
-        unread = [handoff for handoff in handoffs if not self.has_all_of(handoff)]
-        if not unread:
+        unread = self.unread(handoffs)
+        if not unread or self._row is None:
             return
         latest = handoffs[0].position
-        found = self._reader.items_at(unread[0].task, *(handoff.position for handoff in unread))
+        found = self._reader.items_at(self._row.task, *(handoff.position for handoff in unread))
         for item in reversed(found):
             is_unread = item.letter != "h" and item.ordinal < self._next.get(item.letter, 0)
             # Newer entries of an earlier handoff's files may not be read yet.
@@ -304,8 +304,8 @@ class _ItemPool:
             return
         task = self._row.task
         titles = self._reader.titles_before(task, letter, self._next[letter], WINDOW[letter])
-        for index in search.related([title for _, title in titles], RELATED_ITEMS):
-            item = self._reader.item(task, letter, titles[index][0])
+        for index in search.related([item.title for item in titles], RELATED_ITEMS):
+            item = self._reader.item(task, letter, titles[index].ordinal)
             if item is not None and self._holds(item):
                 self.add([item])
 

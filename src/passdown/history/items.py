@@ -68,6 +68,7 @@ class CitedFiles:
     def __init__(self, reader: Reader, project: Project, records: ItemTexts) -> None:
         self._reader = reader
         self._project = project
+        self._own: set[tuple[int, int]] | None = None
         self._records = records
         self._now: dict[str, FileOnDisk] = {}
         self._artifacts: dict[tuple[str, str, int], ItemRow | None] = {}
@@ -92,14 +93,16 @@ class CitedFiles:
 
     def _change(self, item: ItemRow, content: ItemContent, path: str) -> str:
         recorded = content.cited.get(path)
-        if recorded is None:
-            artifact = item if item.letter == "a" else self._artifact(item, path)
-            content = self._records.content(artifact) if artifact else content
-            recorded = content.entry.get("sha256") if artifact else None
+        if recorded is None and item.letter == "a":
+            recorded = content.entry.get("sha256")
+        elif recorded is None and (artifact := self._artifact(item, path)):
+            content = self._records.content(artifact)
+            recorded = content.entry.get("sha256")
         if not recorded:
             return ""
         if path not in self._now:
-            self._now[path] = self._project.measure(path)
+            self._own = self._project.own_files() if self._own is None else self._own
+            self._now[path] = self._project.measure(path, own=self._own)
         now = self._now[path]
         if now.problem is not None:
             return "can't be read any more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from typing import TYPE_CHECKING, NamedTuple
 
-from passdown.context.pipeline import budget_of
+from passdown.context.pipeline import beginning, budget_of
 from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.graph import Graph, graph_of
 from passdown.core.index_entries import KNOWLEDGE, NODE_LETTERS
@@ -84,9 +84,9 @@ def pack(
         whole = subgraph(reader, names)
     known = {n.id for n in whole.nodes if n.attributes.get("status") not in _SETTLED}
     ordered = [name for name in names if name in known]
-    kept, _ = room.beginning(
+    kept, _ = beginning(
         ordered[:nodes],
-        lambda some: write_graph(_first(whole, some), format),  # pyright: ignore[reportArgumentType]
+        lambda some: room.fits(write_graph(_first(whole, some), format)),  # pyright: ignore[reportArgumentType]
     )
     graph = _first(whole, kept)
     text = write_graph(graph, format) if kept else ""  # pyright: ignore[reportArgumentType]

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import stat
+from contextlib import suppress
 
 from passdown.core.names import path_problems
 from passdown.core.values import NamedTuple
@@ -47,24 +48,41 @@ class Project:
         endings = ("", "-wal", "-shm", "-journal") if store_path else ()
         self._own = [store_path + ending for ending in endings]
 
-    def measure(self, path: str, field: str = "") -> FileOnDisk:
+    def own_files(self) -> set[tuple[int, int]]:
+        """Device and inode of the store's files, by which they are known under any name or link."""
+        found: set[tuple[int, int]] = set()
+        for path in self._own:
+            with suppress(OSError):
+                status = os.stat(path)
+                found.add((status.st_dev, status.st_ino))
+        return found
+
+    def measure(
+        self, path: str, field: str = "", own: set[tuple[int, int]] | None = None
+    ) -> FileOnDisk:
         """Hash and size of the file at a project-relative path that has passed the path rules.
 
         Paths are kept composed (NFC); a file whose name is spelled decomposed on disk is found too.
+        `own` is what `own_files` gave a moment ago, where many files are measured at once.
         """
         problems = path_problems(path, field)
         if problems:
             return FileOnDisk(None, None, problems[0])
-        found = self._look(path, field)
+        own = self.own_files() if own is None else own
+        found = self._look(path, field, own)
         if found == MISSING_FILE and not path.isascii():
             import unicodedata
 
-            return self._look(unicodedata.normalize("NFD", path), field)
+            return self._look(unicodedata.normalize("NFD", path), field, own)
         return found
 
-    def _look(self, path: str, field: str) -> FileOnDisk:
-        parts = path.split("/")
-        if parts[0] == OWN_FOLDER or _is_one_of(os.path.join(self.root, *parts), self._own):
+    def _look(self, path: str, field: str, own: set[tuple[int, int]]) -> FileOnDisk:
+        is_own = path.partition("/")[0] == OWN_FOLDER
+        if own and not is_own:
+            with suppress(OSError):
+                status = os.stat(f"{self.root}/{path}")
+                is_own = (status.st_dev, status.st_ino) in own
+        if is_own:
             return FileOnDisk(None, None, _own_file(path, field))
         return _inspect(self.root, path, field)
 
@@ -77,22 +95,6 @@ def own_file_problem(path: str, field: str) -> list[Problem]:
 def _own_file(path: str, field: str) -> Problem:
     message = f"{path} belongs to Passdown itself"
     return Problem(field, "own_file", message, "a file of the project")
-
-
-def _is_one_of(path: str, others: list[str]) -> bool:
-    """Whether a path is one of some files, by whatever name or link."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return False
-    for other in others:
-        try:
-            own = os.stat(other)
-        except OSError:
-            continue
-        if os.path.samestat(found, own):
-            return True
-    return False
 
 
 def _inspect(root: str, path: str, field: str) -> FileOnDisk:

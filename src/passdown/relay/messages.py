@@ -11,7 +11,7 @@ import unicodedata
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.context.pipeline import Budget
+from passdown.context.pipeline import Budget, beginning
 from passdown.core.arguments import raise_problems
 from passdown.core.intake import as_error
 from passdown.core.kinds import CONVERSATION_STREAM, WORKSPACE_TASK
@@ -451,7 +451,7 @@ def _newest_lines(opening: str, lines: list[str], is_cut: bool, limit: Budget) -
         older = [_OLDER] if is_cut or len(newest) < len(lines) else []
         return "\n".join([opening, *older, *reversed(newest)])
 
-    return text(limit.beginning(lines[::-1], text)[0])
+    return text(beginning(lines[::-1], lambda newest: limit.fits(text(newest)))[0])
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

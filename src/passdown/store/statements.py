@@ -83,6 +83,14 @@ class Tip(NamedTuple):
     known: int
 
 
+class ItemTitle(NamedTuple):
+    """What an item of a task and a kind is about, and the record that it is from."""
+
+    ordinal: int
+    position: int
+    title: str
+
+
 class Reader(SearchReader):
     """Questions about one moment of the store."""
 
@@ -129,10 +137,10 @@ class Reader(SearchReader):
         }
         return [Record(*row) for row in self.run("records_before", values)]
 
-    def positions_by(self, stream: str, author: str, after: int) -> list[int]:
-        """Where an author's records of a stream are, above a position."""
-        values = {"stream": stream, "author": author, "after": after}
-        return [row[0] for row in self.run("positions_by", values)]
+    def positions_by(self, stream: str, author: str, positions: Sequence[int]) -> frozenset[int]:
+        """Those of some positions of a stream where an author's records are."""
+        values = {"stream": stream, "author": author, "positions": json.dumps(positions)}
+        return frozenset(row[0] for row in self.run("positions_by", values))
 
     def record(self, stream: str, position: int) -> Record | None:
         """The record at a position, or None."""
@@ -211,12 +219,10 @@ class Reader(SearchReader):
         values = {"task": task, "letter": letter, "before": before, "limit": limit}
         return items_of(self.run("items_before", values))
 
-    def titles_before(
-        self, task: str, letter: str, before: int, limit: int
-    ) -> list[tuple[int, str]]:
-        """(number, title) of the newest items of one kind below a number, newest first."""
+    def titles_before(self, task: str, letter: str, before: int, limit: int) -> list[ItemTitle]:
+        """The titles of the newest items of one kind below a number, newest first."""
         values = {"task": task, "letter": letter, "before": before, "limit": limit}
-        return [(row[0], row[1]) for row in self.run("titles_before", values)]
+        return list(map(ItemTitle._make, self.run("titles_before", values)))
 
     def labelled_items(self, task: str, labels: Sequence[str], limit: int) -> list[ItemRow]:
         """Items that are filed under some tags or paths, the newest up to `limit` for each."""

@@ -28,8 +28,9 @@ from passdown.context.rendering import is_marker_of
 from passdown.core.kinds import deliveries_of, origins_of, stream_of
 from passdown.core.names import agent_problems
 from passdown.core.tokens import CounterLike, counter_of
+from passdown.core.types import NEWEST
 from passdown.errors import InvalidInput, PassdownError, Problem, raise_problems
-from passdown.history.facts import FactQuery, facts_of, latest_handoffs, task_with_open_items
+from passdown.history.facts import HANDOFFS, FactQuery, facts_of, task_with_open_items
 from passdown.ledger.channel import CHANNEL_FIELD
 from passdown.ledger.writer import StreamEntry
 from passdown.workspace.context import Context
@@ -98,12 +99,14 @@ def brief_for(
             found = _summary(context, reader, task, agent, budget=budget, counter=by)
         else:
             row, open_items = task_with_open_items(reader, task)
-            summary = next((h.title for h in latest_handoffs(reader, task) if h.title), "")
+            handoffs = reader.titles_before(task, "h", NEWEST, HANDOFFS)
+            summary = next((handoff.title for handoff in handoffs if handoff.title), "")
             focus = focus_of(row, open_items, needs or context.needs_of(agent), tags, summary)
             facts = facts_of(
                 reader,
                 row,
                 open_items,
+                handoffs,
                 FactQuery(agent, focus.labels, focus.related),
                 project=context.project,
                 state_file=context.state_location(task, row),

@@ -28,10 +28,6 @@ SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, 
 FROM records r JOIN streams s ON s.id = r.stream
 WHERE r.seq > :after ORDER BY r.seq LIMIT :limit;
 
--- name: positions_by
-SELECT r.position FROM records r JOIN streams s ON s.id = r.stream
-WHERE s.name = :stream AND r.position > :after AND r.author = :author ORDER BY r.position;
-
 -- name: totals
 SELECT (SELECT count(*) FROM streams), (SELECT coalesce(max(seq), 0) FROM records);
 
@@ -53,7 +49,7 @@ FROM items WHERE task = :task AND letter = :letter AND ordinal < :before
 ORDER BY ordinal DESC LIMIT :limit;
 
 -- name: titles_before
-SELECT ordinal, title FROM items
+SELECT ordinal, position, title FROM items
 WHERE task = :task AND letter = :letter AND ordinal < :before
 ORDER BY ordinal DESC LIMIT :limit;
 

@@ -66,6 +66,12 @@ WHERE task = :task
     AND position IN (SELECT json_array_elements_text(:positions::json)::bigint)
 ORDER BY letter, ordinal;
 
+-- name: positions_by
+SELECT r.position FROM records r JOIN streams s ON s.id = r.stream
+WHERE s.name = :stream
+    AND r.position IN (SELECT json_array_elements_text(:positions::json)::bigint)
+    AND r.author = :author;
+
 -- name: known_labels
 SELECT wanted.value
 FROM json_array_elements_text(:labels::json) WITH ORDINALITY wanted (value, place)

@@ -64,6 +64,11 @@ FROM items INDEXED BY items_by_position
 WHERE task = :task AND position IN (SELECT value FROM json_each(:positions))
 ORDER BY letter, ordinal;
 
+-- name: positions_by
+SELECT r.position FROM records r JOIN streams s ON s.id = r.stream
+WHERE s.name = :stream AND r.position IN (SELECT value FROM json_each(:positions))
+    AND r.author = :author;
+
 -- name: known_labels
 SELECT wanted.value FROM json_each(:labels) wanted
 WHERE EXISTS (SELECT 1 FROM labels l WHERE l.task = :task AND l.label = wanted.value);
