@@ -125,7 +125,8 @@ def test_agents_follow_the_answer_of_a_person_though_no_process_has_the_run(
     assert coder() == ("SUSPEND", task)
     cli("runs", "R-1", "--answer", "continue", "--by", "kim")
     cli("runs", "R-1", "--stop", "--by", "kim")
-    assert as_json("agents") == [], "the run is over"
+    assert as_json("agents", "--busy") == [], "the run is over"
+    assert coder() == ("WAITING", "")
     shown = as_json("agents", "coder")
     assert {entry["seat"] for entry in shown} == {"coder.R-1"}
     moves = [step for entry in shown for step in entry.get("path", [])]
@@ -148,6 +149,54 @@ def test_a_damaged_run_is_named_and_hides_no_other(
     assert "run/R-1@3" in cli("runs", "R-1", code=1).err
     listed = as_json("runs", code=1)
     assert [each.get("run") or each["error"] for each in listed] == ["R-2", "damaged"]
+
+
+@pytest.mark.promise("S4-41")
+def test_the_agent_of_a_killed_run_is_free_though_the_run_is_never_resumed(
+    repository: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """Its lease ends with the process that had it; the list says so, and how to go on."""
+    agents = {"coder": {"runner": {"command": waiting(repository, "slow", handoff())}}}
+    name = relay_file(repository, [{"leg": "one", "agent": "coder"}], agents)
+    killed = start("run", name, "--task", task)
+    until((repository / "slow.pid").exists, "the agent works")
+    (row,) = as_json("agents", "--busy")
+    assert (row["agent"], row["state"], row["note"]) == ("coder", "CODING", "")
+    refused = cli("express", "send", item(repository, "x1"), "--here", code=1)
+    assert "coder is in CODING, on T-1 in R-1" in refused.err
+    killed.kill()
+    killed.wait()
+    assert as_json("agents", "--busy") == []
+    (row,) = as_json("agents")
+    assert row["note"] == "its process has ended: passdown run --resume R-1"
+    assert row["note"] in cli("agents").out
+    assert "x1 (file_task): done" in cli("express", "queue", "x1", "--here").out
+    (repository / "slow.go").touch()
+    resumed = start("run", "--resume", "R-1", "--by", "kim")
+    resumed.communicate(timeout=240)
+    assert as_json("runs", "R-1")["status"] == "completed"
+    assert agent_rows(as_json) == {"coder": ("WAITING", "")}
+
+
+def test_the_agent_of_killed_express_work_is_free_for_another_item(
+    repository: Path,
+    start: Start,
+    cli: Run,
+    as_json: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = repository / "seen"
+    monkeypatch.setenv("PASSDOWN_PR_COMMAND", f"sh -c 'touch {seen}; sleep 600'")
+    killed = start("express", "send", item(repository, "x1"), "--here")
+    monkeypatch.delenv("PASSDOWN_PR_COMMAND")
+    until(seen.exists, "coding")
+    killed.kill()
+    killed.wait()
+    (row,) = as_json("agents")
+    assert row["note"] == "its process has ended: passdown express queue x1"
+    assert "x2 (file_task): done" in cli("express", "send", item(repository, "x2"), "--here").out
+    assert "x1 (file_task): done" in cli("express", "queue", "x1", "--here").out
+    assert agent_rows(as_json) == {"coder": ("WAITING", "")}
 
 
 def test_agents_are_listed_with_state_task_and_time(
@@ -228,7 +277,14 @@ def repository(
     (project / "a.txt").write_text("one\n", "utf-8")
     git(project, "add", "a.txt")
     git(project, "commit", "-q", "-m", "first")
+    know(project, "coder")
     return project
+
+
+def know(project: Path, agent: str) -> None:
+    """Give a project an agent: its profile."""
+    (project / "agents").mkdir(exist_ok=True)
+    (project / "agents" / f"{agent}.md").write_text(f"# {agent}\n", "utf-8")
 
 
 def test_express_work_is_carried_out_here(repository: Path, cli: Run) -> None:
@@ -277,6 +333,32 @@ def test_express_work_that_is_sent_is_carried_out_by_a_worker(
         worker.send_signal(signal.SIGTERM)
         out, _ = worker.communicate(timeout=240)
     assert "express x1: done by coder on passdown/express-x1" in out
+
+
+@pytest.mark.promise("S4-20")
+def test_a_worker_gives_express_work_to_a_coder_that_is_known_to_wait_alone(
+    repository: Path, start: Start, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """Not to a name that has done nothing here: its item waits, and says why, until the agent has
+    a profile, has handed off or is an agent of a run.
+    """
+    out = cli("express", "send", item(repository, "x1", agents=["codr"])).out
+    assert "codr has done nothing here yet" in out
+    worker = start("worker", "--lease", "2")
+    try:
+        cli("express", "send", item(repository, "x2", agents=["codr", "coder"]))
+        until(lambda: as_json("express", "show", "x2")["status"] == "done", "the known coder")
+        assert as_json("express", "show", "x2")["result"]["agent"] == "coder"
+        shown = as_json("express", "show", "x1")
+        assert (shown["status"], len(shown["waits_for"])) == ("sent", 1)
+        cli("task", "new", "T-9", "--title", "x", "--agent", "kim")
+        done = ("--outcome", "completed", "--summary", "Done.")
+        cli("handoff", "--task", "T-9", "--from", "codr", "--to", "kim", *done)
+        until(lambda: as_json("express", "show", "x1")["status"] == "done", "it is known")
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=240)
+    assert as_json("express", "show", "x1")["waits_for"] == []
 
 
 def agent_rows(as_json: Callable[..., Any]) -> dict[str, tuple[str, str]]:

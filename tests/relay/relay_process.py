@@ -71,10 +71,10 @@ def whole_relay() -> Relay:
 
 
 def short_relay(legs: int) -> Relay:
-    """So many legs in a row, each done by the same agent."""
+    """So many legs in a row, each done by the same agent; another is declared and has none."""
     coder = {"runner": SCRIPT, "limits": {"loops": legs + 1}}
     row = [leg(f"leg-{number + 1}", "coder") for number in range(legs)]
-    return check_relay(document(*row, agents={"coder": coder}))
+    return check_relay(document(*row, agents={"coder": coder, "fixer": {"runner": SCRIPT}}))
 
 
 class Turn(NamedTuple):

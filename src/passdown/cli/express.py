@@ -11,7 +11,7 @@ from passdown.cli.parsing import Author, command, operation, seconds
 from passdown.cli.session import UsageError, read_input, read_text
 from passdown.core.text import visible
 from passdown.errors import PassdownError
-from passdown.relay.express import carry_out, express_record, submit
+from passdown.relay.express import carry_out, express_document, express_record, submit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -200,12 +200,12 @@ def _deliver(session: Session, item: object, options: Mapping[str, Any]) -> int:
     with session.open() as workspace:
         why = ""
         if here:
-            record = carry_out(workspace, item).to_dict()
+            record = express_document(workspace, carry_out(workspace, item))
         elif session.is_remote:
             record = workspace.relay.send_express(cast("JsonObject", item))
         else:
             sent, why = submit(workspace, item, url=url or "", wait_s=room or 0.0)
-            record = sent.to_dict()
+            record = express_document(workspace, sent)
         if why:
             raise PassdownError(
                 f"{record['id']} is recorded, but not queued: {why}",
@@ -229,6 +229,8 @@ def _wait(workspace: Workspace, record: JsonObject, url: str | None) -> JsonObje
             from passdown.cli.relays import live_workers
 
             notice_at = float("inf")
+            for text in record["waits_for"]:
+                print(visible(f"{record['id']} waits: {text}"), file=sys.stderr, flush=True)
             if not live_workers(workspace, url):
                 text = f"{record['id']} waits: there is no worker; passdown worker starts one. "
                 print(visible(f"{text}Ctrl-C leaves it queued."), file=sys.stderr, flush=True)
@@ -239,6 +241,8 @@ def _print_result(record: JsonObject) -> None:
     name = record["id"]
     if not record["is_over"]:
         line(f"{name} is queued; a worker, or a run in the foreground, carries it out")
+        for text in record["waits_for"]:
+            line(f"waits: {text}", 2)
         line(f"passdown express show {name}", 2)
         return
     line(f"{name} ({record['kind']}): {record['status']}")
@@ -268,7 +272,7 @@ def _print_record(record: JsonObject) -> None:
     names = ("status", "id", "kind", "by", "reason", "task", "base", "agents")
     pairs([(name, record[name]) for name in names])
     pairs(list(record["content"].items()), 2)
-    pairs([("run", record["run"]), *_result_pairs(record)])
+    pairs([("run", record["run"]), ("waits for", record["waits_for"]), *_result_pairs(record)])
     for turn in record["attempts"]:
         times = ", ".join(short_time(turn[at]) for at in ("begun_at", "ended_at") if turn[at])
         line(f"attempt {turn['number']}: {turn['outcome'] or 'open'} {times}")

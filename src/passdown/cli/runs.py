@@ -61,7 +61,7 @@ _print_runs = row_printer(
     lasted=lambda run: duration_text(run["seconds"]),
 )
 _print_agents = row_printer(
-    "agent, run, state, task, since (UTC)=since, machine",
+    "agent, run, state, task, since (UTC)=since, machine, note",
     "no agent activity yet",
     whole="agent,state",
 )
@@ -241,7 +241,15 @@ def agents(
             moves = [{"seat": seat, **entry} for seat in seats for entry in states.log(seat)]
             session.show(sorted(moves, key=lambda entry: entry["at"]), _print_moves)
             return
-        found = [each for each in workspace.relay.agents() if each["leased"] or not busy]
-    # An agent's part in a run that has ended is history: `passdown agents AGENT` shows it.
-    found = [each for each in found if each["leased"] or each["seat"] == each["agent"]]
-    session.show(found, _print_agents)
+        found = workspace.relay.agents()
+    session.show([each for each in _current(found) if each["leased"] or not busy], _print_agents)
+
+
+def _current(found: list[JsonObject]) -> list[JsonObject]:
+    """The rows without an agent's part in runs that have ended (`passdown agents AGENT` shows it);
+    the latest of those for an agent that has nothing else.
+    """
+    rows = [row for row in found if row["leased"] or row["note"] or row["seat"] == row["agent"]]
+    known = {row["agent"] for row in rows}
+    latest = {row["agent"]: row for row in sorted(found, key=lambda row: row["since"])}
+    return rows + [{**row, "run": ""} for name, row in latest.items() if name not in known]

@@ -18,14 +18,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.arguments import raise_problems
-from passdown.core.kinds import AGENT_STREAM
+from passdown.core.kinds import AGENT_STREAM, RUN_STREAM
 from passdown.core.names import MAX_AGENT, agent_problems, id_problems
 from passdown.core.redaction import redact
 from passdown.core.text import text_problems, visible
 from passdown.core.times import stamp
 from passdown.errors import Conflict, GateRefused, KeyReused, PassdownError, Problem
-from passdown.relay.run import LEG, REVIEW, USED_UP, VERDICTS, overlapped
-from passdown.relay.runs import EXPRESS
+from passdown.relay.engine import has_ended
+from passdown.relay.run import LEG, REVIEW, RUNNING, USED_UP, VERDICTS, overlapped
+from passdown.relay.runs import EXPRESS, Runs
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -610,10 +611,23 @@ class RunAgents:
     An illegal step is refused, recorded and logged; it doesn't stop the run.
     """
 
-    def __init__(self, workspace: Workspace, on_setup: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        on_setup: Callable[[str], None] | None = None,
+        *,
+        takes_unknown: bool = False,
+    ) -> None:
+        """With `takes_unknown`, express items go to agents too that have done nothing yet.
+        `has_ended` says of a worker whether its process is gone.
+        """
+        self.has_ended = has_ended
+        self._workspace = workspace
         self.states = AgentStates(workspace, on_setup=on_setup)
         self._streams = WorkspaceStreams(workspace)
         self._settling = threading.Lock()
+        self._takes_unknown = takes_unknown
+        self._agents_of_runs: dict[str, frozenset[str]] = {}
 
     def begin(self, run: Run, turn: LegRun) -> None:
         """Lease the instance and move it to the state that its leg works in."""
@@ -649,40 +663,68 @@ class RunAgents:
         finally:
             self._try(go_back)
 
-    def is_free(self, run: Run) -> bool:
-        """Whether an agent of an express run is WAITING, or has the run already."""
-        return any(self._busy(name, run) is None for name in run.relay.agents)
+    def obstacles(self, run: Run) -> list[Problem]:
+        """Why each agent of an express run can't take it now; empty if one of them can."""
+        found = {name: self._obstacle(name, run) for name in run.relay.agents}
+        return [] if None in found.values() else [each for each in found.values() if each]
 
     def check_free(self, run: Run) -> None:
-        """Raise GateRefused with what each agent of an express run does, if all are busy."""
-        found = {name: self._busy(name, run) for name in run.relay.agents}
-        problems = [
-            Problem("agents", "busy", f"{name} is {_activity(status)}")
-            for name, status in found.items()
-            if status is not None
-        ]
-        if len(problems) == len(found):
+        """Raise GateRefused with the obstacles of an express run."""
+        if problems := self.obstacles(run):
             message = f"{run.run} has to wait: its agents are busy"
             fix = "Wait until one is WAITING, or send it to another agent."
             raise GateRefused(message, problems, next_step=fix)
 
-    def _busy(self, name: str, run: Run) -> AgentStatus | None:
-        """What keeps an agent from an express run: its own status, or that in another run where it
-        works; None if it is WAITING everywhere, or has the run already.
+    def _obstacle(self, name: str, run: Run) -> Problem | None:
+        """What keeps an agent from an express run: its own status, that in another run where it
+        works, or that nobody has seen it; None if it is WAITING everywhere, or has the run already.
         """
         own = self.states.status(name)
         if own.lease is not None and own.lease.run == run.run:
             return None
+        busy = None
         if own.lease is not None or (own.machine, own.state) != (CODER, START):
-            return own
-        seats = self.states.instances(name)
-        return next((seat for seat in seats if seat.lease and seat.state != START), None)
+            busy = None if self.is_abandoned(own.lease) else own
+        elif own.version or self._takes_unknown or self._is_known(name):
+            seats = self.states.instances(name)
+            at_work = [seat for seat in seats if seat.lease and seat.state != START]
+            busy = next((seat for seat in at_work if not self.is_abandoned(seat.lease)), None)
+        else:
+            message = f"{name} has done nothing here yet, so it isn't known to be WAITING"
+            expected = "an agent with a profile, a handoff or a part in a run"
+            return Problem("agents", "unknown_agent", message, expected)
+        return busy and Problem("agents", "busy", f"{name} is {_activity(busy)}")
+
+    def is_abandoned(self, lease: Lease | None) -> bool:
+        """Whether the process that a lease's run was in has ended, in the middle of a turn."""
+        if lease is None or not self._streams.position(RUN_STREAM + lease.run):
+            return False
+        run = Runs(self._workspace).get(lease.run)
+        workers = [turn.worker for turn in run.legs.values() if turn.worker]
+        return run.status == RUNNING and bool(workers) and self.has_ended(workers[-1])
+
+    def _is_known(self, name: str) -> bool:
+        """Whether an agent has a profile, has handed off, or is an agent of a run."""
+        context = self._streams.context
+        if name in context.profiles().names():
+            return True
+        with context.store.reading() as reader:
+            if name in reader.authors():
+                return True
+        for head in self._streams.streams(f"{RUN_STREAM}R-"):
+            if head.stream not in self._agents_of_runs:
+                started = self._streams.records(head.stream)[0].document()
+                self._agents_of_runs[head.stream] = frozenset(started["relay"].get("agents", ()))
+        return any(name in agents for agents in self._agents_of_runs.values())
 
     def begin_express(self, run: Run) -> str:
         """Lease a WAITING agent for an express run and move it to SETUP; "" if all are busy."""
-        free = [name for name in run.relay.agents if self._busy(name, run) is None]
+        free = [name for name in run.relay.agents if self._obstacle(name, run) is None]
         for name in sorted(free, key=lambda name: self.states.current_lease(name) is None):
             with suppress(GateRefused):  # another was faster
+                held = self.states.current_lease(name)
+                if held is not None and held.run != run.run:
+                    self._end(held, is_done=False, why="its process has ended")
                 lease = self.states.lease(name, run.task or run.run, run.run)
                 try:
                     if self.states.state(name) not in (SETUP, CODING):

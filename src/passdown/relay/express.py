@@ -33,6 +33,7 @@ from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph, write_graph
 from passdown.knowledge.sync import update_graph
 from passdown.relay.agents import RunAgents
+from passdown.relay.engine import worker_name
 from passdown.relay.express_items import (
     ExpressItem,
     commit_message,
@@ -52,7 +53,7 @@ from passdown.relay.git import (
     open_pull_request,
 )
 from passdown.relay.run import AGAIN, ERROR, LEG, RUNNING, LegRun, Run, relay_of
-from passdown.relay.runs import EXPRESS, Runs, next_commands
+from passdown.relay.runs import EXPRESS, EXPRESS_RUN, Runs, next_commands
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -66,8 +67,6 @@ if TYPE_CHECKING:
 
     OpenPullRequest = Callable[[str, PullRequestSpec], PullRequest]
 
-RUN_PREFIX = "express-"
-"""Begins the name of an item's run, and of the task that a failed item becomes."""
 ATTEMPTS = 3
 
 # Faults of the item or its project. A store that is busy or gone is neither: that is raised, and
@@ -229,7 +228,7 @@ def submit(
         turn = known.run.open_legs[0].number if known and known.run.open_legs else 1
         with database_faults():
             options = EngineOptions(url=url)
-            name = RUN_PREFIX + item.id
+            name = EXPRESS_RUN + item.id
             queue_turn(workspace, EXPRESS, name, turn, options, wait_s=None if known else wait_s)
         why = ""
     except LaneFull:
@@ -253,7 +252,7 @@ def _recorded(workspace: Workspace, item: ExpressItem) -> ExpressRecord:
     runs = Runs(workspace)
     known = _known(workspace, item.id)
     if known is None:
-        name = RUN_PREFIX + item.id
+        name = EXPRESS_RUN + item.id
         runs.start(_relay_for(item), item.task, by=item.by, lane=EXPRESS, name=name)
         known = express_record(workspace, item.id)
     if known.item.digest() != item.digest():
@@ -264,10 +263,17 @@ def _recorded(workspace: Workspace, item: ExpressItem) -> ExpressRecord:
     return known
 
 
+def express_document(workspace: Workspace, record: ExpressRecord) -> JsonObject:
+    """An item as a plain JSON object; `waits_for` says what keeps each of its agents from it."""
+    is_sent = record.status == "sent" and not record.is_earlier
+    found = RunAgents(workspace).obstacles(record.run) if is_sent else []
+    return {**record.to_dict(), "waits_for": [problem.line() for problem in found]}
+
+
 def express_records(workspace: Workspace, *, status: str = "") -> list[ExpressRecord]:
     """All items, oldest first, or those with a status."""
     runs = Runs(workspace)
-    names = [name for name in runs.positions() if name.startswith(RUN_PREFIX)]
+    names = [name for name in runs.positions() if name.startswith(EXPRESS_RUN)]
     found = [ExpressRecord(item_of(run), run) for run in map(runs.get, names)]
     streams, known = WorkspaceStreams(workspace), {each.item.id for each in found}
     found += [
@@ -289,7 +295,7 @@ def express_record(workspace: Workspace, item: str) -> ExpressRecord:
 
 
 def _find(workspace: Workspace, item: str) -> ExpressRecord | None:
-    name, streams = RUN_PREFIX + item, WorkspaceStreams(workspace)
+    name, streams = EXPRESS_RUN + item, WorkspaceStreams(workspace)
     if streams.position(RUN_STREAM + name):
         run = Runs(workspace).get(name)
         return ExpressRecord(item_of(run), run)
@@ -308,9 +314,11 @@ def carry_out(
 ) -> ExpressRecord:
     """Carry out an item in this process, or return the result of an item that was.
 
-    Raises GateRefused if all of its agents are busy.
+    This process acts for its agents, so they needn't have done anything before. Raises GateRefused
+    if all of them are busy.
     """
-    runs, turns = Runs(workspace), ExpressTurns(workspace, pull_request=pull_request)
+    agents = RunAgents(workspace, takes_unknown=True)
+    runs, turns = Runs(workspace), ExpressTurns(workspace, agents, pull_request=pull_request)
     sent = send(workspace, item)
     if sent.is_earlier:
         return sent
@@ -318,7 +326,7 @@ def carry_out(
     while run.open_legs and not run.ended_at:
         turn = run.open_legs[0]
         turns.agents.check_free(run)
-        runs.begin(run.run, turn.number, f"process-{os.getpid()}")
+        runs.begin(run.run, turn.number, worker_name())
         turns.take(run, turn)
         run = runs.advance(run.run)
     turns.settle(run)
@@ -334,11 +342,11 @@ class ExpressTurns:
     def __init__(
         self,
         workspace: Workspace,
-        agents: RunAgents | None = None,
+        agents: RunAgents,
         *,
         pull_request: OpenPullRequest = open_pull_request,
     ) -> None:
-        self.agents = agents or RunAgents(workspace)
+        self.agents = agents
         self._workspace = workspace
         self._runs = Runs(workspace)
         self._open_request = pull_request
@@ -407,7 +415,7 @@ class ExpressTurns:
     def _learn(self, item: ExpressItem, plan: ExpressPlan) -> None:
         if not plan.nodes and not plan.edges:
             return
-        key = RUN_PREFIX + item.id
+        key = EXPRESS_RUN + item.id
         try:
             self._workspace.knowledge.add(
                 plan.nodes, plan.edges, agent=item.by, task=item.task, key=key

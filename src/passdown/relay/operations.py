@@ -13,9 +13,9 @@ from passdown.core.times import stamp
 from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, NotAllowed, Problem
 from passdown.ledger.channel import any_author
-from passdown.relay.agents import AgentStates, AgentStatus
+from passdown.relay.agents import AgentStatus, RunAgents
 from passdown.relay.run import ENDINGS, RUNNING, WAITING, Run
-from passdown.relay.runs import Runs, follow_up, readable_runs, run_document
+from passdown.relay.runs import EXPRESS_RUN, Runs, follow_up, readable_runs, run_document
 from passdown.workspace import Workspace
 from passdown.workspace.streams import WorkspaceStreams, may_record
 
@@ -145,22 +145,32 @@ def _now(workspace: Workspace) -> str:
 
 
 def agent_statuses(workspace: Workspace) -> list[JsonObject]:
-    """The status of each agent of a relay, and its task; `seat` is its name within a run."""
-    return [_agent_document(status) for status in AgentStates(workspace).agents()]
+    """The status of each agent of a relay, and its task; `seat` is its name within a run. A lease
+    whose process has ended doesn't count: `note` says how its run continues.
+    """
+    agents = RunAgents(workspace)
+    return [
+        _agent_document(status, is_abandoned=agents.is_abandoned(status.lease))
+        for status in agents.states.agents()
+    ]
 
 
-def _agent_document(status: AgentStatus) -> JsonObject:
+def _agent_document(status: AgentStatus, *, is_abandoned: bool) -> JsonObject:
     agent, mark, place = status.agent.rpartition(".R-")
     is_seat = bool(mark) and place.replace(".", "").isdigit()
+    run = status.lease.run if status.lease else f"R-{place}" if is_seat else ""
+    item = run.removeprefix(EXPRESS_RUN)
+    resume = f"express queue {item}" if item != run else f"run --resume {run}"
     return {
         "agent": agent if is_seat else status.agent,
-        "run": status.lease.run if status.lease else f"R-{place}" if is_seat else "",
+        "run": run,
         "state": status.state,
         "task": status.task,
         "since": status.since,
         "machine": status.machine,
         "seat": status.agent,
-        "leased": status.lease is not None,
+        "leased": status.lease is not None and not is_abandoned,
+        "note": f"its process has ended: passdown {resume}" if is_abandoned else "",
     }
 
 
@@ -203,9 +213,9 @@ def get_express(workspace: Workspace, item: str) -> JsonObject:
     Args:
         item: Its id.
     """
-    from passdown.relay.express import express_record
+    from passdown.relay.express import express_document, express_record
 
-    return express_record(workspace, item).to_dict()
+    return express_document(workspace, express_record(workspace, item))
 
 
 def send_express(workspace: Workspace, item: JsonObject) -> JsonObject:
@@ -214,7 +224,7 @@ def send_express(workspace: Workspace, item: JsonObject) -> JsonObject:
     Args:
         item: The job, as an express file has it.
     """
-    from passdown.relay.express import submit
+    from passdown.relay.express import express_document, submit
 
     sent, why = submit(workspace, item)
-    return {**sent.to_dict(), "queued": not why, "not_queued": why}
+    return {**express_document(workspace, sent), "queued": not why, "not_queued": why}

@@ -46,6 +46,9 @@ LANES = (NORMAL, HERE, EXPRESS)
 items.
 """
 
+EXPRESS_RUN = f"{EXPRESS}-"
+"""Begins the name of an express item's run, and of the task that a failed item becomes."""
+
 ENGINE = "passdown"
 """The author of records that the engine writes."""
 

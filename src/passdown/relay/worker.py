@@ -22,7 +22,7 @@ from passdown.errors import (
     StoreError,
     raise_problems,
 )
-from passdown.relay.engine import database_faults
+from passdown.relay.engine import database_faults, has_ended
 from passdown.relay.engine.engine import (
     DEFAULT_CAPACITY,
     LEASE_S,
@@ -123,6 +123,7 @@ class RelayWorker:
             on_event=callbacks.turn,
             runners=runners,
         )
+        self._turns.run_agents.has_ended = self._has_ended
         self._express = ExpressTurns(
             workspace,
             self._turns.run_agents,
@@ -139,7 +140,6 @@ class RelayWorker:
         if not turn.is_open or not self._engine.heartbeat.wait_for_lease():
             return
         if found.lane == EXPRESS and not self._wait_for_agent(found):
-            self._checked.pop(run, None)  # it is queued again at the next look
             return
         retry_while_busy(lambda: self.runs.begin(run, number, self._engine.heartbeat.worker))
         self._running.add((run, number))
@@ -160,13 +160,17 @@ class RelayWorker:
 
     def _wait_for_agent(self, run: Run) -> bool:
         """Wait until an agent of an express run is free. After a while others are let past: one of
-        them may be what its agent is busy with.
+        them may be what its agent is busy with. For agents that aren't known it doesn't wait: the
+        run is looked at once per lease.
         """
         heartbeat = self._engine.heartbeat
         deadline = time.monotonic() + heartbeat.lease_s
-        while not self._turns.run_agents.is_free(run):
+        while found := self._turns.run_agents.obstacles(run):
+            if all(each.code == "unknown_agent" for each in found):
+                return False
             is_late = time.monotonic() > deadline or not heartbeat.is_fresh
             if is_late or self._stopping() or self.runs.get(run.run).ended_at:
+                self._checked.pop(run.run, None)  # it is queued again at the next look
                 return False
             time.sleep(POLL_S)
         return True
@@ -229,8 +233,15 @@ class RelayWorker:
         """
         if turn.worker == self._engine.heartbeat.worker:
             return (run, turn.number) in self._running
-        live = workers(self._engine.database) if turn.worker else []
-        return turn.worker in [each.worker for each in live if each.state == "alive"]
+        return bool(turn.worker) and self._states().get(turn.worker) == "alive"
+
+    def _has_ended(self, worker: str) -> bool:
+        """Whether a worker's process has ended or its lease has expired."""
+        state = self._states().get(worker)
+        return has_ended(worker) if state is None else state != "alive"
+
+    def _states(self) -> dict[str, str]:
+        return {each.worker: each.state for each in workers(self._engine.database)}
 
     def reconcile(self, *lanes: str) -> None:
         """Advance runs that nobody else does: those that were answered, and lost ones.

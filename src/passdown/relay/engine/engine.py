@@ -12,17 +12,16 @@ import json
 import logging
 import math
 import os
-import socket
 import sys
 import threading
 import time
-import uuid
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TextIO, cast
 
 from passdown.errors import InvalidInput, LaneFull, MissingExtra, Problem
 from passdown.ledger.durable_files import take_lock
+from passdown.relay.engine import host_name, started_at, worker_name
 from passdown.store import database_url, is_postgres
 from passdown.store.statements import named_statements
 
@@ -207,7 +206,7 @@ class Heartbeat:
         """`take_over` is called with the name of a lost worker and returns the number of jobs
         taken.
         """
-        self.worker = f"{host_name()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.worker = worker_name()
         self.lease_s = lease_s
         self.lost = threading.Event()
         self._database = database
@@ -304,36 +303,6 @@ def workers(database: Engine) -> list[Worker]:
     """All workers that have signed on and not off."""
     with database.connect() as connection:
         return [Worker(*row) for row in run_statement(connection, "workers")]
-
-
-def host_name() -> str:
-    """This machine: its name and, where available, its boot id."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return f"{socket.gethostname()}-{file.read(8)}"
-    except OSError:
-        return socket.gethostname()
-
-
-def started_at(pid: int) -> str:
-    """When a process of this machine was started; empty if there is none.
-
-    `alive` where the system doesn't tell: then a reused process id can't be distinguished.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return "" if fields[0] in ("Z", "X") else fields[19]
-    except FileNotFoundError:
-        if os.path.isdir("/proc/self"):
-            return ""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return ""
-    except PermissionError:
-        pass
-    return "alive"
 
 
 DEFAULT_CAPACITY = 1_000
