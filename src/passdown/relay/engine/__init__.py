@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,7 @@ def database_faults(next_step: str = "") -> Generator[None]:
 def worker_name() -> str:
     """A new name for a worker: its machine, its process with the start of that, and a mark."""
     pid = os.getpid()
-    return f"{host_name()}-{pid}-{started_at(pid)}.{uuid.uuid4().hex[:8]}"
+    return f"{host_name()}-{pid}-{started_at(pid)}.{os.urandom(4).hex()}"
 
 
 def has_ended(worker: str) -> bool:
