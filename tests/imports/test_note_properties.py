@@ -145,6 +145,9 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "sentences": lambda n: "A. " * (n // 3),
     "nested": lambda n: "".join(" " * i + "- a\n" for i in range(int((2 * n) ** 0.5))),
     "paths": lambda n: "".join(f"/home/u/a{i}/b.py a{i}/b.py " for i in range(n // 30)),
+    "paths of one item": lambda n: (
+        "- Changed " + "\n  ".join(f"src/a{i}/b.py and more" for i in range(n // 24))
+    ),
     "deep report": lambda n: "[" * (n // 2) + "]" * (n // 2),
     "controls": lambda n: "\x00\u202e\u0301" * (n // 3),
     "rows": lambda n: "| Risk | b |\n" * (n // 13),

@@ -291,3 +291,70 @@ def test_lines_and_groups_of_yaml_are_told_apart() -> None:
     assert said(note, QUESTION, "a.yaml") == ["Whether to dig a second well"]
     assert said(note, GOTCHA, "a.yaml") == ["The rope is short.", "The lid is heavy."]
     assert said(note, NEXT, "a.yaml") == ["Dig one (owner: ann)"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("Which port does it use?", QUESTION),
+        ("Whether to keep the old table", QUESTION),
+        ("Publish the package", NEXT),
+        ("The copies in the other project: not moved yet", NEXT),
+    ],
+)
+def test_below_a_heading_of_two_kinds_the_form_of_an_item_decides(line: str, kind: str) -> None:
+    note = f"# Note\n\n## Open questions / next steps\n\n- {line}\n"
+    kinds = [item.kind for item in extract_note(note).found]
+    assert kinds == [kind]
+
+
+def test_an_order_among_pending_decisions_is_a_step() -> None:
+    note = "pending_decisions:\n  - Merge it to main?\n  - After the merge, verify the logs\n"
+    assert said(note, QUESTION, "a.yaml") == ["Merge it to main?"]
+    assert said(note, NEXT, "a.yaml") == ["After the merge, verify the logs"]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Scenario 9: POST with unknown agent returns 400",
+        "Error handling",
+        "Issue tracker",
+        "No changes needed",
+        "Decision engine",
+    ],
+)
+def test_a_word_within_a_heading_announces_nothing(heading: str) -> None:
+    assert extract_note(f"# Note\n\n## {heading}\n\n- The pump of the north field\n").found == ()
+
+
+def test_remarks_that_restrict_are_gotchas_and_plain_facts_are_not() -> None:
+    note = (
+        "# Note\n\n## Notes\n\n- The pump must never run dry or it will break\n"
+        "- The pump is in the north field\n\n## Verify\n\n1. Open the valve and look at the meter\n"
+    )
+    assert said(note, GOTCHA) == ["The pump must never run dry or it will break"]
+    assert said(note, NEXT) == ["Open the valve and look at the meter"]
+
+
+def test_a_suggestion_that_is_an_order_is_a_step_and_blocking_findings_are_blockers() -> None:
+    note = (
+        "# QA\n\n## Issues\n\n### Issue 1: The pump is loud\n- **Problem:** It wakes the cows.\n"
+        "- **Suggestion:** Put felt below it.\n\n### Issue 2: The pump leaks\n"
+        "- **Problem:** Water is lost.\n- **Severity:** BLOCKER\n"
+    )
+    assert said(note, GOTCHA) == ["Issue 1: The pump is loud"]
+    assert said(note, BLOCKER) == ["Issue 2: The pump leaks"]
+    assert said(note, NEXT) == ["Put felt below it."]
+
+
+def test_a_bare_statement_of_being_blocked_has_its_cause_from_the_next_paragraph() -> None:
+    note = "# Note\n\n## Pump\n\n**BLOCKED \u2014 other team.**\n\nThe field has no power line.\n"
+    (blocker,) = said(note, BLOCKER)
+    assert "The field has no power line." in blocker
+
+
+def test_a_failed_check_that_is_explained_is_a_gotcha_too() -> None:
+    row = "| Scan | FAIL | The service answers 403; this is older than the change and stays |"
+    note = f"# Note\n\n## Checks\n\n| Job | Status | Notes |\n|---|---|---|\n{row}\n"
+    assert [item.kind for item in extract_note(note).found] == ["gates", "gotchas"]

@@ -84,180 +84,250 @@ class Cue(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The words of one kind. `opening` begins a line, `sure` and `weak` occur in a sentence."""
+    """The words of one kind: in a heading or a key above its items (`title`), as the name of a
+    column or member (`column`), before a colon at the beginning of a line (`label`), and in a
+    sentence (`sure`, and `weak` where they only hint).
+    """
 
     kind: str
-    heading: re.Pattern[str]
+    title: re.Pattern[str]
     column: re.Pattern[str]
-    opening: re.Pattern[str]
+    label: re.Pattern[str]
     sure: re.Pattern[str]
     weak: re.Pattern[str]
-    key: re.Pattern[str]
 
 
 _NEVER = r"(?!)"
+# Where a word announces something only if it ends the heading: {LAST} in the table.
+_LAST = r"(?= ?$| ?[:(,&/+\u2014\u2013]| -)"
 
 
-def _words(
-    kind: str, *, heading: str, column: str, opening: str, sure: str, weak: str, key: str
-) -> Words:
+def _words(kind: str, *, title: str, column: str, label: str, sure: str, weak: str) -> Words:
     sources = (
-        rf"\b(?:{heading})\b",
+        rf"\b(?:{title})(?!\w)".replace("{LAST}", _LAST),
         rf"(?:{column})",
         # A few words may precede the colon: "Risk R-01:", "Decision (final):".
-        rf"(?:{opening})\b[^.:|\n]{{0,40}}:(?=\s|$)",
+        rf"(?:{label})\b[^.:|\n]{{0,40}}:(?=\s|$)",
         rf"\b(?:{sure})\b",
         rf"\b(?:{weak})\b",
-        rf"(?:\w+_)?(?:{key})",
     )
-    return Words(kind, *(re.compile(source, re.IGNORECASE) for source in sources))
+    return Words(kind, *map(any_of, sources))
 
 
-# The first kind that matches decides.
+def any_of(source: str) -> re.Pattern[str]:
+    """A pattern without regard to case; it may be broken into indented lines after any `|`."""
+    return re.compile("".join(map(str.strip, source.split("\n"))), re.IGNORECASE)
+
+
+# The first kind that matches decides; where a heading names several, so does the item's form.
 WORDS: tuple[Words, ...] = (
     _words(
         QUESTION,
-        heading=r"(?:open|pending|deferred|outstanding) (?:questions?|points|decisions?)|"
-        r"questions|unresolved|unknowns?|uncertain(?:ty|ties)?|unclear|undecided|"
-        r"to (?:decide|clarify)|decisions? (?:needed|required|pending|to make)|"
-        r"(?:needs?|awaiting) (?:your |user |human |a )?(?:input|decisions?|answers?|confirmation)",
+        title=r"""
+        (?:open|pending|deferred|outstanding|unresolved|undecided|remaining|
+        unmade) (?:sub-?)?(?:questions?|points|decisions?|choices)|decisions? (?:open|
+        pending|deferred)|questions|unresolved|unknowns?|uncertain(?:ty|ties)?|unclear|
+        undecided|to (?:decide|clarify|discuss|be (?:decided|determined|confirmed))|tbd|
+        decisions? (?:needed|required|to (?:make|take)|for (?:you|the user))|(?:needs?|
+        awaiting|waiting for|requires?) (?:your |user |human |a |an )?(?:input|decisions?|
+        answers?|confirmation|clarification|feedback)|(?:things|points|
+        topics) to (?:decide|clarify|discuss|confirm)|ask (?:the )?user|
+        clarifications? needed
+        """,
         column=r"(?:open |finalized |research )?questions?|unknowns?",
-        opening=r"(?:open )?questions?|(?:open|pending) (?:sub-?)?decisions?|unclear|unknown|"
-        r"undecided|to decide|q\d*",
-        sure=r"(?:it's |is |are |remains? )(?:still )?(?:unclear|an open question)|undecided|"
-        r"(?:the |one |open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|"
-        r"not sure (?:if|whether|why|how|that)|to be (?:decided|determined|clarified)|tbd",
+        label=r"""
+        (?:open )?questions?|(?:open|pending) (?:sub-?)?(?:decisions?|points?)|unclear|
+        unknown|undecided|to decide|decision (?:needed|required|pending)|q\d*|tbd
+        """,
+        sure=r"""
+        (?:it's |is |are |remains? )(?:still )?(?:unclear|an open question)|undecided|
+        (?:the |one |open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|
+        not sure (?:if|whether|why|how|that)|to be (?:decided|determined|clarified)|tbd|
+        (?:awaiting|pending|needs?|waiting (?:for|on)) (?:a |an |the |your |user |
+        \w+'s )?(?:\w+ )?decision|(?:not|n't) (?:yet )?decided|(?:user|you|we|
+        team) (?:must|should|needs? to|has to|have to) (?:now )?(?:decide|choose)
+        """,
         weak=r"questions?|unsure|wonder(?:ing)?",
-        key=r"(?:open|pending|deferred|unresolved)_decisions?|questions?|unknowns?|unresolved",
     ),
     _words(
         BLOCKER,
-        heading=r"blockers?|blocked(?: by| on)?|blocking(?! \w+ (?:fix|fixed))|impediments?|"
-        r"(?:a)?waiting(?: on| for)?|stuck|needs? from \w+",
+        title=r"""
+        blockers?|blocked(?: by| on)?|blocking(?! \w+ (?:fix|fixed))|impediments?|
+        obstacles?|show-?stoppers?|(?:a)?waiting(?: on| for)?|stuck|needs? from \w+|
+        (?:can(?:not|'t)) (?:proceed|continue)|(?:must|to) be (?:resolved|fixed|
+        done) (?:first|before)
+        """,
         column=r"blockers?|impediments?|blocked by",
-        opening=r"(?:current |known |main )?blockers?|blocked(?: by| on)?|impediments?|"
-        r"waiting (?:on|for)",
-        sure=r"(?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|"
-        r"blocked (?:by|on|until|because|due to|pending)|blocked(?= ?[\u2014\u2013:(-] ?\w)|"
-        r"waiting (?:for|on) \w+|"
-        r"awaiting (?:\w+ ){0,3}(?:approval|access|credentials|sign-?off|keys?)|"
-        r"can(?:not|'t) (?:continue|proceed|go on)|can(?:not|'t) be \w+ (?:until|before)",
+        label=r"""
+        (?:current |known |main |active )?blockers?|blocked(?: by| on)?|impediments?|
+        waiting (?:on|for)|stuck(?: on)?
+        """,
+        sure=r"""
+        (?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|
+        blocked (?:by|on|until|because|due to|pending)|blocked(?= ?[\u2014\u2013:(-] ?\w)|
+        waiting (?:for|on) \w+|awaiting (?:\w+ ){0,3}(?:approval|access|credentials|
+        sign-?off|keys?)|can(?:not|'t) (?:continue|proceed|go on)|can(?:not|
+        't) be \w+ (?:until|before|without)|(?:access|permission|generation|
+        request) (?:is|was|to \w+ is) denied|(?:no|without|lacks?|
+        missing) (?:the )?(?:access|permissions?|credentials) (?:to|for|on)
+        """,
         weak=_NEVER,
-        key=r"blockers?|blocked(?:_by|_on)?|blocking(?:_issues)?|impediments?|waiting(?:_on|_for)?",
     ),
     _words(
         DECISION,
-        heading=r"decisions?(?: made| taken)?|assumptions?|resolutions?|fallback|choices made|"
-        r"why we chose|(?:key|design|technical|architectur\w+) choices|what (?:we|i|was) decided|"
-        r"agreed(?: on)?|deviations?",
+        title=r"""
+        decisions?(?: made| taken| log)?|assumptions?|resolutions?|fallback|choices made|
+        why we chose|(?:key|design|technical|architectur\w+) choices|agreed(?: on)?|
+        deviations?|what (?:we|i|was|the user|they) (?:decided|chose|agreed)|locked[ -]in|
+        settled
+        """,
         column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
-        opening=r"(?:(?:key|technical|design|architectur\w+|final) )?decisions?"
-        r"(?! (?:id|documentation|finali[sz]ed|status|date|makers?|owner|matrix|log|"
-        r"urgency|points?|needed|required|criteria)\b)|decided|verdict|conclusion|"
-        r"recommendation|fallback|assumptions?|assumed|chose|choice|resolution",
-        sure=r"(?:was|were|have|has|is|are|we|i|they|been)? ?(?:decided|chose|chosen|opted|"
-        r"settled on|went with|agreed to|adopted)|the recommended \w+ is|is recommended|"
-        r"(?:validated and|are) recommended",
+        label=r"""
+        (?:(?:key|technical|design|architectur\w+|final) )?decisions?(?! (?:id|
+        documentation|finali[sz]ed|status|date|makers?|owner|matrix|log|urgency|points?|
+        needed|required|criteria)\b)|decided|verdict|conclusion|recommendation(?! for)|
+        fallback|assumptions?|assumed|chose|choice|resolution
+        """,
+        sure=r"""
+        decided|chose|opted|settled on|went with|agreed to|(?:was|were|is|are|been|we|
+        i) (?:chosen|adopted)|(?:chosen|adopted) (?:over|because|for|as)|
+        the recommended \w+ is|is recommended|(?:validated and|are) recommended
+        """,
         weak=r"instead of|rather than|because|rejected|deferred|assum(?:ed|ing)|prefer(?:red)?",
-        key=r"decisions?(?:_made|_log)?|assumptions?|choices",
     ),
     _words(
         GOTCHA,
-        heading=r"risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|"
-        r"failure modes?|debt|limitations?|anti-patterns?|pitfalls?|threats?|"
-        r"discrepanc(?:y|ies)|watch out|be careful|to note|problems|bugs|issues|root causes?|"
-        r"vulnerabilit(?:y|ies)|traps?|errors?|insufficient|shortcomings|drawbacks|"
-        r"(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing)|"
-        r"(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|change|break|repeat|use))|don'?ts?|never do|"
-        r"known (?:constraints?|notes)|hard rules|invariants|non-negotiables?|"
-        r"lessons|learnings|quirks?|foot-?guns?|land-?mines?|"
-        r"non-obvious|surprises?|heads[- ]?up|won't tell you|bit (?:us|me)|hard way|"
-        r"(?:worth|good to) know(?:ing)?|keep in mind|(?:things )?to (?:know|watch|remember|avoid)|"
-        r"(?:important|critical) (?:notes?|details)",
-        column=r"(?:known )?(?:risk|gap|concern|failure mode|threat|pitfall|anti-pattern|issue|"
-        r"limitation|gotcha|caveat|warning|bug|problem|root cause)s?",
-        opening=r"risks?|important|critical(?=:)|warning|caveat|discrepancy|gotcha|caution|beware|careful|"
-        r"known (?:issue|gap|limitation|bug)s?|key gap|gap|limitation|exposed|note well|nb|"
-        r"pitfall|watch out|problem|bug|trap|quirk|key (?:discovery|finding|insight|learning)|"
-        r"lessons?(?: learned)?|heads[- ]?up|do not|don't",
-        sure=r"watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|"
-        r"known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must (?:not|never)|"
-        r"\A\W{0,4}(?:do not|don't|never)|don't (?:use|forget|touch|change|run|rush|commit|edit|"
-        r"rely|assume|delete|remove|merge|push|try|skip)|worth (?:knowing|noting|remembering)|"
-        r"silently (?:drop|fail|ignor|skip|swallow|los|truncat|overwrit)\w*|"
-        r"not yet (?:implemented|supported|integrated|tested|"
-        r"created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|"
-        r"(?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|"
-        r"validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|"
-        r"requires? (?:an? |the )?(?:running|manual|live|network|internet|actual)|"
-        r"(?:is|are|only) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|"
-        r"implementation)|turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+",
-        weak=r"risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|"
-        r"workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|times out|"
-        r"50[0-4]",
-        key=r"gotchas?|risks|warnings?|watch_out(?:_for)?|lessons(?:_learned)?|do_not(?:_\w+)?|errors(?:_encountered)?|issues|(?:technical_)?debt|gaps?|"
-        r"limitations?|caveats?|problems|concerns|pitfalls|workarounds(?:_applied)?",
+        title=r"""
+        risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|
+        failures|failure modes?|(?:what |approaches that )?(?:failed|did ?n[o']t work)|
+        dead ends?|(?:technical )?debt|limitations?|anti-?patterns?|pitfalls?|threats?|
+        discrepanc(?:y|ies)|watch[- ]?outs?(?: for)?|be careful|careful|to note|problems|
+        bugs|(?:\w+ )?issues|root causes?|vulnerabilit(?:y|ies)|traps?|errors|
+        insufficient|shortcomings|drawbacks|workarounds|sharp edges|edge cases|
+        corrections|non-?goals|(?:doesn't|does not|not) work(?:ing)?|what(?: is|
+        's) (?:wrong|missing|broken)|broken|(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|
+        change|break|repeat|use|re-?\w+|modify|edit))|don'?ts?|never(?: do)?|
+        hard (?:rules|constraints)|invariants|guard-?rails|non-negotiables?|lessons|
+        learnings|quirks?|foot-?guns?|land-?mines?|non-obvious|surprises?|heads[- ]?up|
+        won't tell you|bit (?:us|me)|hard way|(?:worth|good to) know(?:ing)?|keep in mind|
+        (?:things )?to (?:know|watch|remember|avoid)|reminders|known (?:\w+ )?(?:notes|
+        constraints)|(?:important|critical) (?:notes?|details|facts)
+        """,
+        column=r"""
+        (?:(?:known|critical|major|minor|open|high|medium|low) )?(?:risk|gap|concern|
+        failure mode|threat|pitfall|anti-pattern|issue|limitation|gotcha|caveat|warning|
+        bug|problem|root cause|debt)s?
+        """,
+        label=r"""
+        risks?|important|critical(?=:)|warning|caveat|discrepancy|gotcha|caution|beware|
+        careful|known (?:issue|gap|limitation|bug|problem)s?|key gap|gap|limitation|
+        constraint|exposed|note well|nb|pitfall|watch[- ]?out|problem|bug|trap|quirk|
+        key (?:discovery|finding|insight|learning)|critical (?:issue|note|detail)|
+        lessons?(?: learned)?|heads[- ]?up|do not|don't|never|reminder|blind spot|
+        note(?=:)
+        """,
+        sure=r"""
+        watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|
+        known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must (?:not|never)|
+        \A\W{0,4}(?:do not|don't|never)|don't (?:use|forget|touch|change|run|rush|commit|
+        edit|rely|assume|delete|remove|merge|push|try|skip)|worth (?:knowing|noting|
+        remembering)|silently (?:drop|fail|ignor|skip|swallow|los|truncat|overwrit|miss|
+        disabl|discard)\w*|(?:drop|fail|ignor|skip|swallow|los|truncat|
+        overwrit)\w* (?:\w+ ){0,3}silently|not yet (?:implemented|supported|integrated|
+        tested|created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|
+        (?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|
+        ing)?|validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|
+        requires? (?:an? |the )?(?:running|manual|live|network|internet|actual)|(?:is|are|
+        only) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|
+        implementation)|turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+|
+        (?:intentionally|deliberately) (?:un|not|left|dis|asymm)\w*|
+        should not be (?:deleted|removed|changed|modified|committed|edited|touched|
+        re-?\w+)|not (?:to be )?committed as-is|(?:should|must) (?:remain|stay) \w+|
+        (?:trip|catch|bite) you|easy to (?:miss|forget|overlook|break)|cost (?:us |
+        me )?time|was not (?:applied|run|executed|migrated|deployed|merged|pushed|tested|
+        verified)|(?:has|have) to be (?:re\w+|escaped|quoted|applied|set|passed|run) |
+        must be (?:applied|set|run|called|passed|kept|escaped|quoted|updated) \w+|
+        assume (?:at|that|nothing|no)|don't assume|can be (?:`?null|none|empty|missing)|
+        causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|deadlock|leak)s?
+        """,
+        weak=r"""
+        risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|
+        hard-?coded|workaround|limitations?|gaps?|however|actually|re-?try|retries|
+        time-?outs?|times out|50[0-4]
+        """,
     ),
     _words(
         PATTERN,
-        heading=r"patterns?|conventions?|guidelines|principles|house rules|style",
+        title=r"patterns?|conventions?|guidelines|principles|house rules|style",
         column=r"(?:code )?patterns?|conventions?|rule",
-        opening=r"patterns?|conventions?|rule|principle|always",
-        sure=r"always (?:use|call|run|check|go through|pass|write|wrap|prefer|keep)|"
-        r"(?:the|this|our|a) (?:\w+ )?pattern (?:is|here|we)|by convention|"
-        r"(?:follow|use|keep to|stick to)s? the (?:\w+[- ]){1,3}(?:pattern|convention)",
+        label=r"patterns?|conventions?|rule|principle|always",
+        sure=r"""
+        always (?:use|call|run|check|go through|pass|write|wrap|prefer|keep)|(?:the|this|
+        our|a) (?:\w+ )?pattern (?:is|here|we)|by convention|(?:follow|use|keep to|
+        stick to)s? the (?:\w+[- ]){1,3}(?:pattern|convention)
+        """,
         weak=r"patterns?|convention|consistently",
-        key=r"patterns(?:_discovered)?|conventions",
     ),
     _words(
         READING,
-        heading=r"(?:mandatory|must|required|recommended|first|further|to) read(?:s|ing)?|"
-        r"files (?:you(?:'ll|'d)? (?:may |will )?(?:need )?)?to (?:read|review)|read first",
+        title=r"""
+        (?:mandatory|must|required|recommended|first|further|to) read(?:s|ing)?|reading|
+        files (?:you(?:'ll|'d)? (?:may |will )?(?:need )?)?to (?:read|review)|read first|
+        dependencies for next
+        """,
         column=_NEVER,
-        opening=r"read(?: first)?|see first|must read",
+        label=r"read(?: first)?|see first|must read",
         sure=_NEVER,
         weak=_NEVER,
-        key=r"files_to_read|reading|dependencies_for_next",
     ),
     _words(
         NEXT,
-        heading=r"next(?= ?$| ?[:(,&]| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|"
-        r"work|items?|order|priorit(?:y|ies))\b)|next up|(?:pick up|continue) (?:here|from|with)|"
-        r"remaining|to resume|resume (?:here|from|with|point|instructions)|resuming|"
-        r"start here|where to (?:start|pick up)|picking up|first thing|"
-        r"immediate(?= ?$| ?[:(])|upcoming|to finish|outstanding|what you need to do|must do|"
-        r"(?:your|immediate) (?:immediate )?tasks?|not (?:yet )?(?:started|tested|verif(?:y|ied))|"
-        r"(?:work|task) queue|plan(?= ?$| ?[:(])|suggestions(?= ?$| ?[:(])|"
-        r"\w+ order(?= ?$| ?[:(])|needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|"
-        r"(?:un(?:tested|finished)|incomplete|parked|deferred)"
-        r"(?= ?$| ?[:(]| (?:work|items?|tasks?))|"
-        r"what(?:'s| is) (?:left|next|open|remaining)|open (?:threads|ends|loops)|"
-        r"(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|work|actions?|items?)|"
-        r"still (?:needs?|to do|open|outstanding|required|missing)|"
-        r"then(?= ?$| ?:)|what to do|do (?:next|first)|"
-        r"how to (?:continue|resume|proceed)|"
-        r"future(?: work)?|to-?dos?|actions?(?= ?$| ?[:(]| items?| (?:required|needed))|"
-        r"should do|guidance|recommendations?|instructions?|priorit(?:y|ies)|phasing|"
-        r"(?<!how )to (?:validate|verify|do|apply|test|check|fix|investigate|review|address|"
-        r"implement)|left to do|follow-?ups?|action items|treatment sequence|"
-        r"requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|"
-        r"implementation (?:order|plan|sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$)",
-        column=r"(?:next |recommended |required |corrective )?(?:actions?|steps?)"
-        r"(?: needed| required)?|to-?do|"
-        r"next steps?|test focus|validation approach|follow-?up|task",
-        opening=r"to-?dos?|left(?=:)|next(?: steps?| up)?|actions?(?: items?)?|follow-?up|"
-        r"remaining|then|fixme|left to do|still to do|what (?:you|we) need to do|your task",
-        sure=r"\A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?"
-        r"(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|"
-        r"(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|"
-        r"(?:should|must|shall) (?:now |next |then |be )?"
-        r"(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|"
-        r"update|review|document|investigate|executed|integrate|remove|replace|move|extend|"
-        r"decide|finish|continue|start|begin|wire|handle|make|create|build|cover|measure)(?!\w*ing)\w*",
+        title=r"""
+        next(?:{LAST}| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|
+        order|priorit(?:y|ies))\b)|next up|(?:pick up|continue) (?:here|from|with)|
+        remaining|to resume|resume(?: (?:here|from|with|point|instructions|command|work|
+        at)|{LAST})|resuming|continu(?:e|ation){LAST}|whats? left|what(?:'s| is) (?:left|
+        next|open|remaining|pending|missing to)|start here|where to (?:start|pick up)|
+        picking up|first thing|immediate{LAST}|upcoming|to finish|outstanding|
+        what you need to do|must do|(?:your|immediate) (?:immediate )?tasks?|
+        not (?:yet )?(?:started|tested|verif(?:y|ied)|done)|(?:work|task) queue|
+        plan{LAST}|suggestions{LAST}|\w+ order{LAST}|needs? (?:\w+ )?(?:test|review|fix|
+        verif|check|work)\w*|(?:un(?:tested|finished)|incomplete|parked|deferred|
+        in progress)(?:{LAST}| (?:work|items?|tasks?))|(?<!no )(?:clean-?up|work|changes|
+        fixes|tests?|testing) (?:still )?(?:needed|required)|
+        (?:still )?open(?: (?:threads|ends|loops|items?|tasks?|work|todos?|prs?))|
+        (?:still )?open{LAST}|(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|
+        work|actions?|items?)|pending|still (?:needs?|to do|open|outstanding|required|
+        missing)|then{LAST}|what to do|do (?:next|first)|to be done|how to (?:continue|
+        resume|proceed)|future(?: work)?|to-?dos?|actions?(?:{LAST}| items?| (?:required|
+        needed|pending))|should do|guidance|recommendations?|instructions?|priorit(?:y|
+        ies)|phasing|(?<!how )to (?:validate|verify|do|apply|test|check|fix|investigate|
+        review|address|implement|resolve|add|build|write|finish|complete|ship)|left to do|
+        follow-?ups?|action items|treatment sequence|requirements for|focus areas?|
+        validation focus|backlog|work items|ordering|roadmap|implementation (?:order|plan|
+        sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$| do)
+        """,
+        column=r"""
+        (?:next |recommended |required |corrective )?(?:actions?|steps?)(?: needed| required)?|
+        to-?do|next steps?|test focus|validation approach|follow-?up|task
+        """,
+        label=r"""
+        to-?dos?|left(?=:)|(?:immediate )?next(?: steps?| up| actions?| tasks?)?|
+        actions?(?: items?)?|follow-?ups?|remaining|then|fixme|left to do|still to do|
+        what (?:you|we) need to do|your task|suggest(?:ion|ed (?:fix|change))|
+        required (?:fix|change)
+        """,
+        sure=r"""
+        \A(?:next|then|after that|afterwards|finally),? (?:you |we |i |
+        someone )?(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|
+        next (?:step|up|thing)|(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|
+        still needs? \w+ing|(?:should|must|shall) (?:now |next |then |be )?(?:validate|
+        verify|confirm|focus|add|fix|write|test|check|implement|run|update|review|
+        document|investigate|executed|integrate|remove|replace|move|extend|decide|finish|
+        continue(?! \w+ing)|start|begin|wire|handle|make|create|build|cover|measure|
+        restructure|refactor|rename|migrate|split)(?!\w*ing)\w*
+        """,
         weak=r"should|must|then|next|shall|needs? to|have to|later",
-        key=r"next(?:_steps?|_actions?|_tasks?)?|future_work|todos?|remaining(?:_work|_tasks|_items)?|"
-        r"resume(?:_\w+)?|continue(?:_\w+)?|(?:still_)?open(?:_items|_tasks|_work|_threads)?|not_(?:done|started)|whats_left|backlog|"
-        r"actions|action_items|follow_?ups|recommendations|pending(?:_\w+)?|outstanding(?:_\w+)?",
     ),
 )
 
@@ -307,7 +377,7 @@ _OTHER = re.compile(
 
 
 # "If anything is unclear:" announces no question, and "For the next agent" facts beside steps.
-_CONDITION = re.compile(r"(?:if|when|in case)\b", re.IGNORECASE)
+_CONDITION = re.compile(r"(?:if|when|in case|no)\b", re.IGNORECASE)
 _FACTS = re.compile(
     r"\b(?:context|state|status|files|resources|references|results|time|contact)\b", re.IGNORECASE
 )
@@ -347,86 +417,191 @@ def is_solved(title: str) -> bool:
 
 
 def is_exact(cue: Cue) -> bool:
-    """Whether a line opens with the word alone, such as `Risk:`."""
-    return cue.words.endswith(":") and " " not in cue.words
+    """Whether a line opens with the word alone, such as `Risk:` or `Open question:`."""
+    return cue.words.endswith(":") and cue.words.count(" ") < 2
 
 
-def _is_passing(said: str, match: re.Match[str]) -> bool:
-    """Whether a word is in the middle of a long line, where it announces nothing."""
+# The forms of an item: an order to do something, or a question.
+_VERBS = (
+    r"add|address|adjust|allow|analy[sz]e|apply|archive|ask|assess|audit|backfill|benchmark|bring|"
+    r"build|bump|calibrate|call|capture|change|check|clean|clear|close|collect|commit|compare|"
+    r"complete|configure|confirm|connect|consider|continue|convert|copy|cover|create|cut|debug|"
+    r"decide|define|delete|deploy|design|determine|disable|discuss|document|draft|drop|enable|"
+    r"ensure|evaluate|execute|expand|explore|export|expose|extend|extract|fill|finali[sz]e|find|"
+    r"finish|fix|follow|gate|generate|get|grant|handle|harden|hook|implement|import|improve|"
+    r"include|increase|inspect|install|integrate|introduce|investigate|keep|launch|let|link|load|"
+    r"log|look|make|manage|map|measure|merge|migrate|modify|monitor|move|notify|open|optimi[sz]e|"
+    r"parse|pass|patch|persist|pick|plan|polish|populate|port|post|prepare|proceed|profile|promote|"
+    r"prove|provide|publish|pull|push|put|re-?\w{3,12}|reach|read|rebase|recheck|record|reduce|"
+    r"refactor|register|release|remove|rename|replace|report|request|reset|resolve|restart|restore|"
+    r"resume|retry|return|review|revisit|rotate|run|save|scan|schedule|seed|send|separate|set|ship|"
+    r"show|sign|simplify|smoke|spike|split|start|stop|store|submit|support|swap|switch|sync|tag|"
+    r"tackle|take|test|tidy|track|train|trigger|try|tune|turn|unify|update|upgrade|upload|use|"
+    r"validate|verify|wait|watch|wire|wrap|write"
+)
+_BEFORE_ORDER = (
+    r"\W*(?:(?:optional(?:ly)?|first|then|next|finally|also|now|please|immediately|p[0-3]|"
+    r"(?:after|once|when|if|before|on) [^,:.]{1,60})[,:]?\s+)?"
+)
+ORDER = re.compile(rf"{_BEFORE_ORDER}(?:set up|clean up|follow up|{_VERBS})\b(?!:)", re.IGNORECASE)
+TO_DECIDE = re.compile(
+    rf"{_BEFORE_ORDER}(?:(?:start with|need to)\W+)?"
+    r"(?:(?:decide|choose|clarify|figure out|agree on)\b|"
+    r"(?:confirm|determine|check|ask \w+) (?:whether|if|which|what|between)\b)",
+    re.IGNORECASE,
+)
+_ASKING = re.compile(
+    r"\W*(?:whether|which|what|who|where|when|why|how (?:to|do|should|does|many|much)|should|"
+    r"do we|does|is it|can we)\b|.*\?[)\"'*_]*(?:$|\s[(\u2014-])|.*\b(?:or|vs\.?) .*\?",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_question(text: str) -> bool:
+    """Whether an item asks something."""
+    return _ASKING.match(text[:400]) is not None or BY_KIND[QUESTION].sure.search(text) is not None
+
+
+# The word that announces a kind ends its phrase: "errors in the log", but not "error handling".
+_TAIL = re.compile(
+    r"\s*(?:$|[^\w\s]|\d|(?:logs?|list|summary|notes?|analysis|assessment|register|overview|details?|"
+    r"items?|section|table|matrix|report|mitigations?|issues?|tasks?|problems?|and|or|for|to|from|of|by|in|on|with|within|at|before|after|"
+    r"during|while|when|that|which|we|i|you|is|are|still|found|identified|encountered|made|taken|"
+    r"resolved?|remaining|left|here|this|so|as|per|if|until|about|regarding|learned|needed|pending|"
+    r"required)\b)",
+    re.IGNORECASE,
+)
+
+
+def _announced(said: str) -> list[Cue]:
+    """The kinds that a heading or key names, in the order of the table."""
+    if _CONDITION.match(said):
+        return []
+    found: list[Cue] = []
+    taken: list[tuple[int, int]] = []
     is_long = len(said.split()) > MAX_TITLE_WORDS
-    return is_long and match.start() > 0 and match.end() < len(said) - _NEAR
+    for words in WORDS:
+        match = words.title.search(said)
+        if match is None or (
+            words.kind not in (NEXT, READING) and not _TAIL.match(said, match.end())
+        ):
+            continue
+        if any(match.start() < end and start < match.end() for start, end in taken):
+            continue  # part of a longer name, such as "decision" in "open decisions"
+        taken.append(match.span())
+        # In the middle of a long line a word announces nothing.
+        is_modal = match[0].lower() in ("should", "must", "shall")
+        if not is_long or is_modal or match.start() == 0 or match.end() >= len(said) - _NEAR:
+            found.append(Cue(words.kind, 0.9, match[0].lower()))
+    return found
 
 
-def by_heading(trail: tuple[str, ...]) -> Cue | None:
-    """The kind announced by the headings above a block; the nearest that announces one decides.
+# Sections of remarks, in which what restricts or surprises is a gotcha.
+_REMARKS = re.compile(
+    r"\b(?:notes|context|constraints?|discover(?:ies|y)|observations|remarks|environment|platform|"
+    r"infrastructure|rules|contract|considerations|facts)\b",
+    re.IGNORECASE,
+)
+_RESTRICTS = re.compile(
+    r"\b(?:not|cannot|never|only (?:if|when|works?|way|the)|must|requires?|unless|except|but|"
+    r"however|careful|beware|deprecated|unsupported|intentional(?:ly)?|by design|on purpose|"
+    r"silently|stale|duplicates?|flaky|fails?|breaks?|exceeds?|workaround|limit(?:ed|ation)s?|"
+    r"key (?:insight|discovery|finding)|note that)\b|n't\b",
+    re.IGNORECASE,
+)
 
-    Text in parentheses doesn't count. Next steps and gotchas continue below further headings; other
-    kinds hold only directly below. Facts for the next agent are no steps.
+
+def restricts(trail: tuple[str, ...], said: str) -> bool:
+    """Whether something said among remarks restricts what may be done, or surprises."""
+    title = _bare(trail[-1]) if len(trail) > 1 and len(said.split()) > 4 else ""
+    return _REMARKS.search(title) is not None and _RESTRICTS.search(said) is not None
+
+
+def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
+    """The kind announced by the headings, labels and keys above a block; the nearest decides.
+
+    Where one names several, or what is `said` is put in another way, its form decides. Text in
+    parentheses doesn't count. Next steps and gotchas continue below further headings; other kinds
+    hold only directly below, or below labels and keys. Facts for the next agent are no steps.
     """
     is_near = True
-    for depth, title in enumerate(reversed(trail)):
-        said = _ASIDE.sub("", title).replace("_", " ")
+    titles = [_bare(title) for title in reversed(trail)]
+    for depth, bare in enumerate(titles):
+        title = trail[-1 - depth]
         is_title = depth + 1 == len(trail) and depth > 0  # it announces nothing
-        if is_title or is_reference(said) or _OTHER.fullmatch(said):
+        if is_title or is_reference(bare) or _OTHER.fullmatch(bare):
             return None
         if pending := _PENDING.search(title):
             return Cue(NEXT, 0.8, pending[1].lower())
-        for words in WORDS if not _CONDITION.match(said) else ():
-            match = words.heading.search(said)
-            if match and words.kind == DECISION and _is_passing(said, match):
-                continue  # a long lead that only mentions the word
-            if match and words.kind in (GOTCHA, BLOCKER, QUESTION) and is_solved(title):
-                return None  # what is over
-            is_wide = words.kind in (NEXT, GOTCHA) and not (
-                _RECEIVER.search(said) and any(map(_FACTS.search, trail[len(trail) - depth :]))
-            )
-            if match and (is_near or is_wide):
-                return Cue(words.kind, 0.9 - 0.05 * min(depth, 3), match[0].lower())
-        if _TELLING.search(said):
+        cues = _announced(bare)
+        pair = f"{bare} {titles[depth + 1]}".replace(":", "") if depth + 1 < len(titles) else ""
+        if BY_KIND[QUESTION].title.fullmatch(pair):
+            cues = [Cue(QUESTION, 0.9, bare)]  # what is open below decisions
+        elif title.endswith(":") and field_of(bare):
+            cues = []
+        is_over = is_solved(title)
+        if is_over and any(cue.kind in (GOTCHA, BLOCKER, QUESTION) for cue in cues):
+            return None
+        is_fact = _RECEIVER.search(bare) and any(map(_FACTS.search, trail[len(trail) - depth :]))
+        wide = () if is_fact else (NEXT, GOTCHA)
+        cues = [cue for cue in cues if is_near or cue.kind in wide]
+        if cues:
+            cue = _by_form(cues, said)
+            return cue._replace(confidence=0.9 - 0.05 * min(depth, 3))
+        if _TELLING.search(bare):
             return None
         is_near = is_near and title.endswith(":")
     return None
 
 
-def by_column(name: str) -> Cue | None:
-    """The kind announced by a column's name."""
-    return _first_cue(0.9, ((words.kind, words.column.fullmatch(name)) for words in WORDS))
+_ORDER_TITLE = re.compile(
+    r"\W*(?:\d+[.)] ?)?(?:build|verify|implement|test|fix|deploy|check|validate|finish|ship|"
+    r"migrate|do)(?: (?:it|this|these|first|now|next))?",
+    re.IGNORECASE,
+)
 
 
-def by_key(keys: tuple[str, ...]) -> Cue | None:
-    """The kind announced by the keys of a JSON report; the nearest decides.
+def by_order(trail: tuple[str, ...], said: str) -> Cue | None:
+    """Entries of a list below a heading such as `Verify` are steps, unless they are commands."""
+    title = trail[-1] if len(trail) > 1 else ""
+    is_order = _ORDER_TITLE.fullmatch(title) is not None and not said.startswith(("`", "$"))
+    return Cue(NEXT, 0.7, title.lower()) if is_order else None
 
-    What is `open` below `decisions` are open decisions.
+
+def _by_form(cues: list[Cue], said: str) -> Cue:
+    """The kind of an item whose heading names several: a question, an order, or what its words say.
+    A plain order among questions is a step.
     """
-    both = " ".join(snake_case(key).replace("_", " ") for key in reversed(keys[-2:]))
-    if BY_KIND[QUESTION].heading.fullmatch(both):
-        return Cue(QUESTION, 0.95, both)
-    for key in reversed(keys[-3:]):
-        named = snake_case(key)
-        cue = _first_cue(0.95, ((words.kind, words.key.fullmatch(named)) for words in WORDS))
-        if cue:
-            return cue
-        said = named.replace("_", " ")
-        if cue := _by_heading_key(said) or _by_heading_key(_KEY_TAIL.sub("", said)):
-            return cue
-    return None
+    by_kind = {cue.kind: cue for cue in cues}
+    is_asked = is_question(said) or TO_DECIDE.match(said) is not None
+    if QUESTION in by_kind and said and not is_asked:
+        if ORDER.match(said):
+            return by_kind[QUESTION]._replace(kind=NEXT)
+        return next((cue for cue in cues if cue.kind != QUESTION), cues[0])
+    if NEXT in by_kind and BLOCKER not in by_kind and ORDER.match(said):
+        return by_kind[NEXT]
+    words = by_words(said) if said and len(cues) > 1 else None
+    return by_kind.get(words.kind, cues[0]) if words else cues[0]
 
 
-_KEY_TAIL = re.compile(r" (?:(?:for|to|from|of|by) .*|should|must)$")
+def _bare(title: str) -> str:
+    """A heading or key in plain words: `nextSteps:` as `next Steps`."""
+    spaced = _CAMEL.sub(" ", title) if " " not in title else title
+    return _ASIDE.sub("", spaced).replace("_", " ").strip()
 
 
-def _by_heading_key(said: str) -> Cue | None:
-    """The kind of a key that ends with the words of a heading."""
-    if field_of(said) or is_solved(said) or _TELLING.search(said) or is_reference(said):
-        return None
-    found = ((words.kind, words.heading.search(said)) for words in WORDS)
-    near = ((k, m) for k, m in found if m and m.end() == len(said))
-    return _first_cue(0.8, near)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def by_column(name: str) -> Cue | None:
+    """The kind announced by the name of a column or member."""
+    named = name.replace("_", " ")
+    return _first_cue(0.9, ((words.kind, words.column.fullmatch(named)) for words in WORDS))
 
 
 def snake_case(key: str) -> str:
     """The name of a key as `next_steps`, however it is spelled."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+", "_", key[:80]).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+", "_", key[:80].rstrip(":")).lower()
 
 
 def without_signs(text: str) -> str:
@@ -440,11 +615,12 @@ _SNAKE = re.compile(r"\A[a-z]+(?:_[a-z]+)+(?=:)")
 def by_opening(text: str) -> Cue | None:
     """The kind that a line names before its first colon."""
     bare = _SNAKE.sub(lambda match: match[0].replace("_", " "), without_signs(text))
-    cue = _first_cue(0.9, ((words.kind, words.opening.match(bare)) for words in WORDS))
+    cue = _first_cue(0.9, ((words.kind, words.label.match(bare)) for words in WORDS))
     return cue or (Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None)
 
 
 _NO = re.compile(r"\W*(?:no|nothing|none|neither)\b", re.IGNORECASE)
+_REPAIR = re.compile(r"\W*(?:fix|resolve|repair|debug|investigate|implement)\b", re.IGNORECASE)
 _CHECK = re.compile(r"(?:does|do|did|is|are|was|were|has|have)\b", re.IGNORECASE)
 
 
@@ -453,8 +629,9 @@ def by_words(text: str) -> Cue | None:
     if text.endswith("?"):
         # What a reader should verify is asked for a yes or no; it is nothing that nobody knows.
         return None if _CHECK.match(without_signs(text)) else Cue(QUESTION, 0.7, "?")
-    # "No field needs to be added" is nothing to do.
-    told = (words for words in WORDS if words.kind != NEXT or not _NO.match(text))
+    # "No field needs to be added" is nothing to do, "Fix the crash when it starts" no warning.
+    excluded = NEXT if _NO.match(text) else GOTCHA if _REPAIR.match(text) else ""
+    told = (words for words in WORDS if words.kind != excluded)
     return _first_cue(0.6, ((words.kind, words.sure.search(text)) for words in told))
 
 
@@ -541,7 +718,7 @@ _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)+")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9 &/'-]{2,50}")
 _PROSE_FENCES = frozenset({"", "text", "txt", "markdown", "md"})
-_LABELLED = re.compile(r"([A-Za-z][\w '/&-]{1,40}?)(?: ?\([^()]{0,60}\))?:\s+(\S.*)")
+_LABELLED = re.compile(r"([A-Za-z][\w '/&`.-]{1,40}?)(?: ?\([^()]{0,60}\))?:\s+(\S.*)")
 _SENTENCE = re.compile(r"(?<=[.!?])[)\"'*]{0,3}\s+(?=[A-Z\"'(\[*`\d])|\n(?=[ \t]*\n)")
 
 
@@ -637,7 +814,9 @@ def _labelled(line: str) -> tuple[str, str]:
     if match is None:
         return "", ""
     is_bold = without_signs(raw.strip()).startswith(("**", "__"))
-    is_known = is_bold or bool(field_of(match[1]) or by_column(match[1]))
+    is_known = is_bold or bool(
+        field_of(match[1]) or by_column(match[1]) or by_opening(f"{match[1]}:")
+    )
     return (match[1], match[2]) if is_known else ("", "")
 
 
@@ -864,6 +1043,7 @@ class _BlockParser:
         is_box = bool(_check(item)) and not self.check
         # A lead of many words is an item with details below it.
         is_lead = is_label(above) and len(above.split()) <= MAX_LEAD_WORDS
+        is_lead = is_lead and not ORDER.match(clean(above))
         if is_below and not is_lead and not is_box:
             self.end = line.end
             self.is_gap = False
@@ -986,7 +1166,7 @@ def report_blocks(text: str, name: str = "") -> list[Block] | None:
         return None
     is_yaml = not is_report(text)
     root = _node_tree(_yaml_tokens(text) if is_yaml else _json_tokens(text))
-    return list(_blocks(root, (), LineIndex(text))) if root else None
+    return list(_blocks(root, ("",), LineIndex(text))) if root else None
 
 
 _Token = tuple[str, int, int, str]
@@ -1060,7 +1240,9 @@ def _blocks(
     else:
         is_list = node.form == "list"
         for key, part in node.members:
-            yield from _blocks(part, keys if is_list else (*keys, key), places, is_entry=is_list)
+            yield from _blocks(
+                part, keys if is_list else (*keys, f"{key}:"), places, is_entry=is_list
+            )
 
 
 def _is_record(node: _Node, keys: tuple[str, ...], *, is_entry: bool) -> bool:
@@ -1069,13 +1251,12 @@ def _is_record(node: _Node, keys: tuple[str, ...], *, is_entry: bool) -> bool:
     Below a key that announces items, members may be lists of texts, and an object that isn't in a
     list counts if it names a field such as the reason; any other holds an item by key.
     """
-    if node.form != "object" or not node.members or not keys:
+    if node.form != "object" or not node.members or len(keys) < 2:
         return False
     parts = [part for _, part in node.members]
-    if by_key(keys) is None:
+    if by_heading(keys) is None:
         return is_entry and all(part.form == "scalar" for part in parts)
     if any(inner.form != "scalar" for part in parts for _, inner in part.members):
         return False
-    names = [key.replace("_", " ") for key, _ in node.members]
-    is_named = any(field_of(name) or by_column(name) for name in names)
+    is_named = any(field_of(key) or by_column(key) for key, _ in node.members)
     return is_named or (is_entry and all(part.form != "object" for part in parts))

@@ -17,9 +17,11 @@ from passdown.imports.note_blocks import (
     GATE,
     GOTCHA,
     NEXT,
+    ORDER,
     PATTERN,
     QUESTION,
     READING,
+    TO_DECIDE,
     WORDS,
     Block,
     Cell,
@@ -29,8 +31,8 @@ from passdown.imports.note_blocks import (
     by_column,
     by_heading,
     by_hints,
-    by_key,
     by_opening,
+    by_order,
     by_words,
     clean,
     field_of,
@@ -41,6 +43,7 @@ from passdown.imports.note_blocks import (
     markdown_blocks,
     remarks,
     report_blocks,
+    restricts,
     sentences,
     snake_case,
     storable,
@@ -264,7 +267,7 @@ def _rejected(said: str) -> list[str]:
 def _without_opening(kind: str, text: str) -> str:
     """`Risk: the disk is slow` as `the disk is slow`; other text before a colon is kept."""
     bare = without_signs(text)
-    match = BY_KIND[kind].opening.match(bare)
+    match = BY_KIND[kind].label.match(bare)
     is_short = match is not None and " " not in match[0].strip()
     return bare[match.end() :].strip() or text if match and is_short else text
 
@@ -342,7 +345,7 @@ _MAIN_NAMES = dict.fromkeys((*MAIN, GATE), _SUMMARY) | {DECISION: (*_SUMMARY[:4]
 
 _NOTHING = re.compile(
     r"-*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|false)\W*|"
-    r"none(?: ?[.,;:!(\u2013\u2014]| -).*|"
+    r"none(?: ?[.,;:!(\u2013\u2014]| -).{0,80}|"
     r"no (?:open |known |new |further |remaining |outstanding |pending )?(?:blocker|issue|risk|"
     r"question|problem|concern|work|task|item)s?\b.{0,25}",
     re.IGNORECASE,
@@ -392,6 +395,7 @@ _RANKED = re.compile(r"p[0-3]\b.*", re.IGNORECASE)
 _SHOUTED = re.compile(r"\W*[A-Z]{5,}\b")
 _BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*")
 _REMARK = re.compile(r"\*[^*\n].*[^*\n]\*|\[[^\[\]]{1,400}\]|_[^_\n].*_")
+_ABOUT_NOTE = re.compile(r"\bhow to (?:maintain|update|use) this (?:file|document|note)\b", re.I)
 _TOTAL = re.compile(
     r"(?:grand total|total|composite|overall|sum)(?: score)?(?: ?\(.*)?", re.IGNORECASE
 )
@@ -412,6 +416,9 @@ _VERDICT_FIRST = re.compile(
     r"\W*(?:(?P<passed>PASS(?:ED)?)|(?P<failed>FAIL(?:ED)?))\b\W{1,6}(?P<name>\w.{1,160})(?P<detail>)"
 )
 _VERDICT_NAME = re.compile(r"(?:test )?(?:status|result|verdict|outcome)s?", re.IGNORECASE)
+
+MIN_BLOCKER = 8
+"""A blocker of fewer words only says that there is one."""
 
 SURE = 0.5
 """Items with at least this confidence are kept; below it they are ambiguous."""
@@ -451,7 +458,7 @@ class _ItemExtractor:
         elif block.form == "heading":
             self._heading(block, after)
         elif block.form == "label" and block.text.endswith(":"):
-            self._sentences(block)
+            self._lead(block)
 
     def unclear(self) -> list[NoteSpan]:
         """Passages that may hold an item, in the order of the text; among them the remaining
@@ -507,7 +514,8 @@ class _ItemExtractor:
         about = storable(below[0].text) if below and below[0].form == "text" else ""
         cue = None
         if (is_issue or _ISSUE_TITLE.match(block.text)) and has_label:
-            cue, about = Cue(GOTCHA, 0.8, "finding"), ""
+            is_blocking = any(_BLOCKING.fullmatch(each.text) for each in below)
+            cue, about = Cue(BLOCKER if is_blocking else GOTCHA, 0.8, "finding"), ""
         elif direct and direct.kind in _TITLED and _is_titled(block.text, title, below):
             cue = direct._replace(confidence=0.8)
         elif above and above.kind == NEXT and below and _is_step(block.text, below):
@@ -523,6 +531,21 @@ class _ItemExtractor:
         whole = block._replace(end=below[-1].end) if below else block
         self._keep(cue, _fields(cue.kind, parts), whole)
         self._told = section
+        for each in below:
+            self._remedy(each, *_label(each.text))
+
+    def _remedy(self, block: Block, name: str, said: str) -> None:
+        """A fix or a suggestion that is put as an order is a step, too."""
+        if _FIX.fullmatch(name) and ORDER.match(said):
+            self._keep(Cue(NEXT, 0.7, name.lower()), _fields(NEXT, _Parts(storable(said))), block)
+
+    def _lead(self, block: Block) -> None:
+        """A line that leads to code below a heading for steps is a step."""
+        heading = by_heading(block.trail[-1:]) if len(block.trail) > 1 else None
+        if heading and heading.kind == NEXT and self._after and self._after[0].form == "code":
+            self._add(heading._replace(confidence=0.6), block)
+        else:
+            self._sentences(block)
 
     def _item(self, block: Block) -> None:
         if block.check == "done" or _is_nothing(block.text) or self._gate_line(block):
@@ -535,19 +558,28 @@ class _ItemExtractor:
             if not any(map(_CRITERIA.search, block.trail[-2:])):
                 self._add(Cue(NEXT, 0.95, "[ ]"), block)
             return
-        heading = by_heading(block.trail)
+        heading = by_heading(block.trail, block.text) or by_order(block.trail, block.text)
         if not block.cells and self._is_attached(block, heading):
             return
         opening = by_opening(block.text)
         is_shouted = _SHOUTED.match(block.text) is not None
         if opening and (heading is None or is_exact(opening) or is_shouted):
             self._add(opening, block)
-        elif heading is None:
+        elif heading:
+            self._announced(heading, block)
+        elif restricts(block.trail, block.text) and not _is_decided(block):
+            self._add(Cue(GOTCHA, 0.6, "among remarks"), block)
+        else:
             self._labelled(block)
-        elif heading.kind == DECISION and block.text.endswith("?"):
+
+    def _announced(self, heading: Cue, block: Block) -> None:
+        """An item below a heading; a blocker that is put as an order is a step, too."""
+        if heading.kind == DECISION and block.text.endswith("?"):
             self._add(heading._replace(kind=QUESTION), block)
         elif not _is_over(heading.kind, block.text):
             self._add(heading, block, is_listed=True)
+            if heading.kind == BLOCKER and ORDER.match(block.text):
+                self._add(heading._replace(kind=NEXT), block)
 
     def _paragraph(self, block: Block, after: Block | None) -> None:
         raw = self.text[block.start : block.end].strip().splitlines()
@@ -555,7 +587,7 @@ class _ItemExtractor:
         if _is_nothing(block.text) or all(_REMARK.fullmatch(line.strip(" >")) for line in raw):
             return
         is_about = not block.cells and self._is_attached(block, None)
-        if is_about or _ASIDE_OPENING.match(block.text):
+        if is_about or _ABOUT_NOTE.search(block.text) or _ASIDE_OPENING.match(block.text):
             return
         opening = by_opening(block.text)
         lines = remarks(self.text, block.start, block.end)
@@ -627,6 +659,8 @@ class _ItemExtractor:
         is_detail = heading is None or heading.kind == DECISION or _EFFECT.match(name)
         if label not in _ATTACHED and (block.form == "text" or not is_detail):
             return False
+        if label == "remedy":
+            self._remedy(block, name, said)
         if last is None:
             return label not in ("detail", "remedy") and heading is not None
         field, said = _ATTACHED.get(label, ""), storable(said)
@@ -663,6 +697,8 @@ class _ItemExtractor:
             cue = by_opening(said) or by_words(said)
             if cue and cue.words == "?" and self._is_answered(block, end):
                 cue = None
+            if cue is None and restricts(block.trail, said):
+                cue = Cue(GOTCHA, 0.55, "among remarks")
             if cue and cue.kind in MAIN:
                 self._add(cue, place)
                 continue
@@ -737,13 +773,16 @@ class _ItemExtractor:
                 name = (about or rest)[0]
                 more = "; ".join(f"{c.name}: {c.text}" for c in rest if c is not name)
                 self._gate(name.text, bool(match["passed"]), storable(more), block)
+                if not match["passed"] and len(more.split()) > 6:
+                    issue = _Parts(storable(f"{name.text}: {cell.text}"), storable(more))
+                    self._keep(Cue(GOTCHA, 0.7, "failed"), _fields(GOTCHA, issue), block)
                 return True
         return False
 
     def _row_cue(self, block: Block) -> tuple[str, Cue | None]:
         """The column that shows a row's kind, if one does, and the cue."""
         if self.is_report:
-            cue = by_key(block.trail)
+            cue = by_heading(block.trail)
             column = next((c.name for c in block.cells if self._is_main(c, cue)), "")
             return column, cue
         columns = [(c.name, cue) for c in block.cells if (cue := by_column(c.name))]
@@ -777,14 +816,14 @@ class _ItemExtractor:
         return BY_KIND[cue.kind].column.fullmatch(cell.name.replace("_", " ")) is not None
 
     def _value(self, block: Block) -> None:
-        key = block.trail[-1] if block.trail else ""
+        key = snake_case(block.trail[-1]) if block.trail else ""
         gate = _GATE_KEY.fullmatch(key)
         if gate and block.text in ("true", "false"):
             self._gate(gate[1], block.text == "true", "", block)
             return
         if _is_nothing(block.text) or len(block.text.split()) < 2:
             return
-        cue = by_key(block.trail)
+        cue = by_heading(block.trail, block.text)
         if cue and cue.kind in MAIN:
             # The lines of a block of YAML are an item each.
             opened = _YAML_LINES.match(self.text, block.start, block.end)
@@ -799,6 +838,8 @@ class _ItemExtractor:
         for start, end in sentences(self.text, block.start, block.end):
             said = self.text[start:end]
             cue = by_words(said) or by_hints(said)
+            if restricts(block.trail, said):
+                cue = Cue(GOTCHA, 0.55, "among remarks")
             if cue and cue.kind == GOTCHA and cue.confidence > SURE:
                 self._add(cue, block._replace(text=said, start=start, end=end))
             elif cue:
@@ -827,7 +868,7 @@ class _ItemExtractor:
 
     def _to_decide(self, step: str, block: Block) -> None:
         """A step that is a decision to take is an open question, too."""
-        if _TO_DECIDE.match(step) or BY_KIND[QUESTION].sure.search(step) or step.endswith("?"):
+        if TO_DECIDE.match(step) or BY_KIND[QUESTION].sure.search(step) or step.endswith("?"):
             self._keep(Cue(QUESTION, 0.7, "decide"), _fields(QUESTION, _Parts(step)), block)
 
     def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
@@ -841,6 +882,13 @@ class _ItemExtractor:
             self.ambiguous.append(span)
             return
         self._said.add((cue.kind, main))
+        is_bare = cue.kind == BLOCKER and main.lower().startswith("blocked")
+        if is_bare and len(main.split()) < MIN_BLOCKER and self._after:
+            # "Blocked: another team" states the fact; the cause is in the next paragraph.
+            cause = self._after[0]
+            if cause.form == "text" and cause.trail == block.trail:
+                fields["blocker"] = storable(f"{main.rstrip('.')}: {cause.text}")
+                block = block._replace(end=cause.end)
         section = _section(block.trail)
         span = (block.start, block.end)
         item = NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words)
@@ -855,7 +903,6 @@ class _ItemExtractor:
         return is_described and by_heading(block.trail) is None
 
 
-_TO_DECIDE = re.compile(r"\W*decide (?:whether|if|what|which|between|on)\b", re.IGNORECASE)
 _FORBIDDEN = re.compile(r"(?:do|must)[_ ]not|don'?t|never")
 _ACTIVE = (GOTCHA, NEXT)
 _EFFECT = re.compile(r"impact|consequence|implication|status|owner|file|path", re.IGNORECASE)
@@ -869,6 +916,12 @@ def _section(trail: tuple[str, ...]) -> tuple[str, ...]:
 
 _FINDINGS = re.compile(r"\b(?:findings|defects|review comments|observations)\b", re.IGNORECASE)
 _ISSUE_TITLE = re.compile(r"(?:issue|finding|bug|problem|defect|risk)\W{1,3}\d", re.IGNORECASE)
+_BLOCKING = re.compile(r"(?:severity|priority|impact):\W*block\w*\W*", re.IGNORECASE)
+_FIX = re.compile(
+    r"(?:(?:suggested|recommended|required|proposed) )?"
+    r"(?:fix|change|suggestion|recommendation|solution)",
+    re.IGNORECASE,
+)
 _FINDING_LABEL = re.compile(
     r"(?:problem|evidence|severity|impact|expected|actual|steps to reproduce|reproduction.*|"
     r"symptoms?|root cause|location|file|"
@@ -965,6 +1018,12 @@ def _row_by_cells(block: Block) -> Cue | None:
         if cell.name.lower() == "priority" and _RANKED.fullmatch(cell.text):
             return Cue(NEXT, 0.6, "priority")
     return None
+
+
+def _is_decided(block: Block) -> bool:
+    """Whether a block says itself that it is a decision or something to do."""
+    cues = (by_opening(block.text), by_words(block.text))
+    return any(cue and cue.kind in (DECISION, NEXT, QUESTION, BLOCKER) for cue in cues)
 
 
 def _is_beside(text: str) -> bool:
@@ -1134,9 +1193,9 @@ def _facts(text: str) -> dict[str, str]:
 def _report_facts(blocks: Sequence[Block]) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for block in blocks:
-        if block.form != "value" or not 0 < len(block.trail) < 3:
+        if block.form != "value" or not 1 < len(block.trail) < 4:
             continue
-        *above, key = (snake_case(key).replace("_", " ") for key in block.trail)
+        *above, key = (snake_case(key).replace("_", " ") for key in block.trail[1:])
         if above and above[0] in _HEADER_NAMES and key in ("agent", "name", "id", "agent id"):
             key = above[0]  # {"from": {"agent": "coder"}}
         elif above and not (_FACT_SECTIONS.fullmatch(above[0]) and key in _HEADER_NAMES):
@@ -1467,13 +1526,13 @@ def _described(text: str, block: Block, found: _Mention, keys: list[str]) -> _Me
     note = ""
     if block.form == "row":
         beside = (c.text for c in block.cells if not c.start <= found.start < c.end)
-        note = "; ".join(said for said in beside if " " in said)
+        note = "; ".join(said[:MAX_NOTE] for said in beside if " " in said)
     elif block.form == "item":
         note = block.text
     return found._replace(
         kind=kind,
         change=change,
-        note=storable(clean(note)[:MAX_NOTE]),
+        note=storable(note[:MAX_NOTE]),
         confidence=confidence,
         cue=cue or "path",
     )
@@ -1486,7 +1545,7 @@ def _report_change(text: str, block: Block, found: _Mention, keys: list[str]) ->
     beside = [c.text.strip() for c in block.cells if not c.start <= found.start < c.end]
     match = next((m for said in beside if (m := _VERBS.fullmatch(said))), None)
     key = next((m for key in reversed(keys) if (m := _CHANGE_KEY.fullmatch(key))), None)
-    above = by_key(block.trail)
+    above = by_heading(block.trail)
     if match is None and key is None and (above is None or above.kind != NEXT):
         before = re.split(r"[.;,\"] ", text[max(block.start, found.start - 40) : found.start])[-1]
         match = next((m for m in _VERBS.finditer(before) if _PAST.search(m[0])), None)
