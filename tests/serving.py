@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import uvicorn.server
 
 import passdown
 from passdown.core.access import RIGHTS
@@ -20,6 +23,22 @@ if TYPE_CHECKING:
 
 EVERY_RIGHT = RIGHTS
 QUICK = Limits(rate=0)
+
+
+class Looking:
+    """asyncio for the server's loop, which looks every tenth of a second whether it is to stop:
+    hundreds of tests would wait for that.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(seconds / 10)
+
+
+uvicorn.server.asyncio = Looking()  # type: ignore[assignment]
 
 
 class Lent:

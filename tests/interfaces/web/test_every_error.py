@@ -4,12 +4,15 @@ at the other end.
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from passdown import errors
 from passdown.errors import PassdownError, Problem, ProblemsError, StoreError
+from passdown.remote import connection
 from passdown.web.responses import STATUSES, problem_document
 from tests.interfaces.web.asking import ask
 
@@ -57,10 +60,16 @@ def test_every_error_is_a_whole_document_and_comes_back_as_itself(
 ) -> None:
     """`type`, `title`, `status`, `detail`, `code` and a next step, always; problems all of them."""
 
+    waited: list[float] = []
+
     def fail(*_: Any, **__: Any) -> Any:
         raise error
 
     monkeypatch.setattr(ws, "task", fail)
+    # What may pass is tried again, after a second: how long that is says nothing here.
+    monkeypatch.setattr(
+        connection, "time", SimpleNamespace(sleep=waited.append, monotonic=time.monotonic)
+    )
     reply = ask(server.port, "GET", "/api/tasks/T-1", token=server.token("coder", "read"))
     document = reply.document
     assert reply.headers["content-type"] == "application/problem+json"
