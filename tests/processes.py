@@ -4,6 +4,10 @@ A process that has loaded what such programs need (`python -m tests.processes`) 
 that is asked for. What comes of it is a process like any other, with a number, a folder, an
 environment and streams of its own; it is waited for and killed as usual. Tests of what happens
 before a program's first line (start-up, encodings, closed streams) start Python instead.
+
+A program that somebody else starts (a client its server) is forked as well where its command
+begins with `forked_python()`: a small program that gives its streams to the one that is forked and
+ends like it.
 """
 
 from __future__ import annotations
@@ -20,11 +24,13 @@ import random
 import re
 import runpy
 import select
+import shlex
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 import types
@@ -130,15 +136,48 @@ class Process(subprocess.Popen[Any]):
         return self.returncode
 
 
+STARTER = """
+import json, os, signal, socket, sys
+address, *argv = sys.argv[1:]
+ended, status = os.pipe()
+request = {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "new_session": False}
+data = json.dumps(request).encode("utf-8", "surrogateescape")
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect(address)
+    socket.send_fds(server, [len(data).to_bytes(4, sys.byteorder)], [0, 1, 2, status])
+    server.sendall(data)
+    pid = int.from_bytes(server.recv(4), sys.byteorder)
+signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
+for number in (0, 1, 2, status):
+    os.close(number)
+code = os.waitstatus_to_exitcode(int.from_bytes(os.read(ended, 4), sys.byteorder))
+os._exit(code if code >= 0 else 128 - code)
+"""
+
+
+def forked_python() -> str:
+    """A program that does what this Python does with the same arguments."""
+    return _server().program
+
+
 class Server:
     """The process that forks, as those see it who ask it."""
 
     def __init__(self) -> None:
         self._socket, other = socket.socketpair()
         self._lock = threading.Lock()
-        with other:
+        self._folder = tempfile.TemporaryDirectory(prefix="passdown-forks-")
+        address = os.path.join(self._folder.name, "socket")
+        self.program = os.path.join(self._folder.name, "python")
+        with open(os.open(self.program, os.O_WRONLY | os.O_CREAT, 0o700), "w") as program:
+            start = shlex.join([sys.executable, "-I", "-S", "-c", STARTER, address])
+            program.write(f'#!/bin/sh\nexec {start} "$@"\n')
+        with other, socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(address)
+            listening.listen()
+            numbers = (other.fileno(), listening.fileno())
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.processes", str(other.fileno())],
+                [sys.executable, "-m", "tests.processes", *map(str, numbers)],
                 cwd=ROOT,
                 env={
                     **os.environ,
@@ -146,7 +185,7 @@ class Server:
                     "PYTHONHASHSEED": "0",
                 },
                 stdin=subprocess.DEVNULL,
-                pass_fds=(other.fileno(),),
+                pass_fds=numbers,
             )
 
     def fork(self, request: dict[str, Any], streams: list[int]) -> int:
@@ -161,6 +200,7 @@ class Server:
         """End it; what it has forked goes on."""
         self._socket.close()
         self._process.wait()
+        self._folder.cleanup()
 
 
 _servers: dict[int, Server] = {}
@@ -184,7 +224,7 @@ class Request(NamedTuple):
     streams: list[int]
 
 
-def serve(control: socket.socket) -> Request | None:
+def serve(control: socket.socket, listening: socket.socket) -> Request | None:
     """Fork for each request. Gives what is to be done, in a new process; None at the end."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -192,15 +232,21 @@ def serve(control: socket.socket) -> Request | None:
     signal.signal(signal.SIGCHLD, _wake)
     running: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([control, woken], [], [])
+        ready, _, _ = select.select([control, listening, woken], [], [])
         if woken in ready:
             os.read(woken, 1_000)
             reap(running)
-        if control not in ready:
+        if control in ready:
+            asking = control
+        elif listening in ready:
+            asking, _ = listening.accept()
+        else:
             continue
-        request = receive(control)
+        request = receive(asking)
         if request is None:
-            return None
+            if asking is control:
+                return None
+            continue
         load(request.argv)
         pid = os.fork()
         if not pid:
@@ -208,12 +254,15 @@ def serve(control: socket.socket) -> Request | None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for descriptor in (woken, wake, *running.values(), request.streams[_STATUS]):
                 os.close(descriptor)
+            asking.close()
             control.close()
             return request
         running[pid] = request.streams[_STATUS]
         for descriptor in request.streams[:STREAMS]:
             os.close(descriptor)
-        control.sendall(NUMBER.pack(pid))
+        asking.sendall(NUMBER.pack(pid))
+        if asking is not control:
+            asking.close()
 
 
 def _wake(_signal: int, _frame: object) -> None:
@@ -313,8 +362,10 @@ def execute(argv: list[str]) -> None:
 
 
 def main() -> None:
-    with socket.socket(fileno=int(sys.argv[1])) as control:
-        request = serve(control)
+    numbers = map(int, sys.argv[1:])
+    control, listening = (socket.socket(fileno=number) for number in numbers)
+    with control, listening:
+        request = serve(control, listening)
     if request:
         code = exit_code(request)
         threading._shutdown()  # type: ignore[attr-defined]

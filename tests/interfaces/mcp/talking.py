@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 from passdown.mcp.tools import ToolResult
-from tests.processes import Process
+from tests.processes import Process, forked_python
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ def environment(more: dict[str, str] | None = None) -> dict[str, str]:
 def client(folder: Path, era: str = "auto", more: dict[str, str] | None = None) -> Client:
     """A client of a server that is started in a folder; enter it to connect."""
     program = StdioServerParameters(
-        command=sys.executable, args=list(COMMAND), cwd=str(folder), env=environment(more)
+        command=forked_python(), args=list(COMMAND), cwd=str(folder), env=environment(more)
     )
     return Client(program, mode=era, read_timeout_seconds=60)
 

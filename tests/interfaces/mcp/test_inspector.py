@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +17,7 @@ import passdown
 from passdown.mcp.definitions import BY_NAME
 from tests.interfaces.mcp.talking import COMMAND, environment
 from tests.npm_packages import Package, installed
+from tests.processes import forked_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Inspector(NamedTuple):
     script: str
 
     def ask(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        server = (sys.executable, *COMMAND)
+        server = (forked_python(), *COMMAND)
         return subprocess.run(
             [self.node, self.script, "--cli", "--cwd", str(folder), *PATIENCE, *server, *arguments],
             cwd=folder,
