@@ -6,6 +6,7 @@ be missing, since it isn't part of the project.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -56,6 +57,12 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.register_profile("soak", settings.get_profile("local"), max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if IN_CI else "local"))
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded for all tests stays: it isn't looked through again for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -138,9 +138,9 @@ class Process(subprocess.Popen[Any]):
 
 STARTER = """
 import json, os, signal, socket, sys
-address, *argv = sys.argv[1:]
+address, program, *argv = sys.argv[1:]
 ended, status = os.pipe()
-request = {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "new_session": False}
+request = {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "program": program}
 data = json.dumps(request).encode("utf-8", "surrogateescape")
 with socket.socket(socket.AF_UNIX) as server:
     server.connect(address)
@@ -156,7 +156,9 @@ os._exit(code if code >= 0 else 128 - code)
 
 
 def forked_python() -> str:
-    """A program that does what this Python does with the same arguments."""
+    """A program that does what this Python does with the same arguments; so does `sys.executable`
+    in what it runs.
+    """
     return _server().program
 
 
@@ -170,8 +172,12 @@ class Server:
         address = os.path.join(self._folder.name, "socket")
         self.program = os.path.join(self._folder.name, "python")
         with open(os.open(self.program, os.O_WRONLY | os.O_CREAT, 0o700), "w") as program:
-            start = shlex.join([sys.executable, "-I", "-S", "-c", STARTER, address])
-            program.write(f'#!/bin/sh\nexec {start} "$@"\n')
+            start = shlex.join([sys.executable, "-I", "-S", "-c", STARTER, address, self.program])
+            real = shlex.quote(sys.executable)
+            program.write(
+                f'#!/bin/sh\ncase $1 in -m | -c | [!-]*) exec {start} "$@" ;; esac\n'
+                f'exec {real} "$@"\n'
+            )
         with other, socket.socket(socket.AF_UNIX) as listening:
             listening.bind(address)
             listening.listen()
@@ -220,8 +226,10 @@ class Request(NamedTuple):
     argv: list[str]
     cwd: str
     env: dict[str, str]
-    new_session: bool
     streams: list[int]
+    new_session: bool = False
+    program: str = sys.executable
+    """What starts another program like this one."""
 
 
 def serve(control: socket.socket, listening: socket.socket) -> Request | None:
@@ -236,12 +244,9 @@ def serve(control: socket.socket, listening: socket.socket) -> Request | None:
         if woken in ready:
             os.read(woken, 1_000)
             reap(running)
-        if control in ready:
-            asking = control
-        elif listening in ready:
-            asking, _ = listening.accept()
-        else:
+        if control not in ready and listening not in ready:
             continue
+        asking = control if control in ready else listening.accept()[0]
         request = receive(asking)
         if request is None:
             if asking is control:
@@ -250,12 +255,8 @@ def serve(control: socket.socket, listening: socket.socket) -> Request | None:
         load(request.argv)
         pid = os.fork()
         if not pid:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for descriptor in (woken, wake, *running.values(), request.streams[_STATUS]):
-                os.close(descriptor)
+            leave((woken, wake, *running.values(), request.streams[_STATUS]))
             asking.close()
-            control.close()
             return request
         running[pid] = request.streams[_STATUS]
         for descriptor in request.streams[:STREAMS]:
@@ -263,6 +264,14 @@ def serve(control: socket.socket, listening: socket.socket) -> Request | None:
         asking.sendall(NUMBER.pack(pid))
         if asking is not control:
             asking.close()
+
+
+def leave(descriptors: Sequence[int]) -> None:
+    """In a new process, have nothing of the one that forks any more."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _wake(_signal: int, _frame: object) -> None:
@@ -318,6 +327,7 @@ def become(request: Request) -> None:
     if request.new_session:
         os.setsid()
     os.chdir(request.cwd)
+    sys.executable = request.program
     os.environ.clear()
     os.environ.update(request.env)
     random.seed()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import forked_python
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
 
@@ -52,7 +54,7 @@ def test_the_commands_in_readme_run_and_print_what_readme_says(tmp_path: Path) -
     assert block("sh", "docs/examples/story.sh") == story.read_text()
     program = tmp_path / "bin" / "passdown"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m passdown "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {forked_python()} -m passdown "$@"\n')
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     command = ["env", f"PATH={path}", "COLUMNS=100", "sh", "-e", str(story)]
@@ -63,7 +65,7 @@ def test_the_commands_in_readme_run_and_print_what_readme_says(tmp_path: Path) -
 
 def test_the_filled_handoff_would_be_recorded_as_it_is(tmp_path: Path) -> None:
     """Each of its fields is known, and its one file is all that it needs."""
-    passdown = [sys.executable, "-m", "passdown"]
+    passdown = [forked_python(), "-m", "passdown"]
     (tmp_path / "src" / "auth").mkdir(parents=True)
     (tmp_path / "src" / "auth" / "jwt.py").write_text("def issue():\n    ...\n")
     run([*passdown, "init"], tmp_path)
@@ -78,7 +80,7 @@ def test_the_filled_handoff_would_be_recorded_as_it_is(tmp_path: Path) -> None:
 def test_a_digest_can_be_computed_without_passdown(tmp_path: Path) -> None:
     """The documented sealing gives the stored digests, with the standard library alone."""
     run([sys.executable, str(EXAMPLES / "first_handoff.py")], tmp_path)
-    run([sys.executable, "-m", "passdown", "export", "all.zip"], tmp_path)
+    run([forked_python(), "-m", "passdown", "export", "all.zip"], tmp_path)
     check = [sys.executable, "-I", str(EXAMPLES / "check_digest.py"), "all.zip"]
     assert run(check, tmp_path) == "3 records are what was written\n"
 

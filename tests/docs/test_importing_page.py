@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from passdown.imports.importer import IMPORT_FORMATS
+from tests.processes import forked_python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "importing.md"
@@ -25,7 +25,7 @@ def test_the_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> No
     adr = tmp_path / "docs" / "adr" / "0004-sessions-in-redis.md"
     adr.parent.mkdir(parents=True)
     adr.write_text(block("markdown"), "utf-8")
-    python = f'"{sys.executable}" -m passdown'
+    python = f'"{forked_python()}" -m passdown'
     script = f"{python} init >/dev/null\n" + block("sh").replace("passdown ", f"{python} ")
     environment = {**os.environ, "PASSDOWN_AGENT": "kim", "COLUMNS": "100"}
     result = subprocess.run(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from passdown.core.graph import NODE_TYPES, RELATIONS
 from passdown.core.index_entries import FINDABLE_KINDS
 from passdown.knowledge.audit import FINDINGS
 from passdown.search import embedders
+from tests.processes import forked_python
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
@@ -38,7 +38,7 @@ def settled(text: str) -> str:
 @pytest.mark.parametrize("name", ["recall.md", "knowledge.md"])
 def test_the_commands_of_the_page_print_what_the_page_says(name: str, tmp_path: Path) -> None:
     """Its lines come last; before them are the answers to what was written."""
-    python = f'"{sys.executable}" -m passdown'
+    python = f'"{forked_python()}" -m passdown'
     script = re.sub(r"(?m)^passdown ", lambda _: f"{python} ", block(name, "sh"))
     environment = {n: v for n, v in os.environ.items() if not n.startswith("PASSDOWN_EMBEDDER")}
     done = subprocess.run(

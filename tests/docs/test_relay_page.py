@@ -17,6 +17,7 @@ import passdown
 from passdown.relay.relay_file import read_relay, relay_schema
 from passdown.relay.run import MAX_PARTIAL, MAX_REJECTED, VERDICTS
 from passdown.relay.runs import Runs
+from tests.processes import forked_python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "relay.md"
@@ -69,7 +70,7 @@ def shell(folder: Path) -> dict[str, str]:
     """An environment in which `passdown` is this one."""
     program = folder / "bin" / "passdown"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m passdown "$@"\n', "utf-8")
+    program.write_text(f'#!/bin/sh\nexec {forked_python()} -m passdown "$@"\n', "utf-8")
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src")}
@@ -107,7 +108,7 @@ def test_the_example_prints_what_the_page_says(folder: Path) -> None:
 
 def test_the_example_with_branches_reviews_and_a_gate_runs(folder: Path) -> None:
     """Side by side, past a program that fails, over a review by an agent, to a person."""
-    passdown_ = (sys.executable, "-m", "passdown")
+    passdown_ = (forked_python(), "-m", "passdown")
     ran(folder, *passdown_, "init")
     ran(folder, *passdown_, "task", "new", "T-1", "--title", "Ship", "--agent", "lead")
     ran(folder, *passdown_, "run", "ship.toml", "--task", "T-1", "--no-wait", code=1)

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import passdown
 from passdown.relay.express import express_records
 from passdown.relay.runs import Runs
+from tests.processes import forked_python
 from tests.relay.repositories import git
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def played(folder: Path, *argv: str, path: str = "") -> subprocess.CompletedProc
         "GIT_CONFIG_NOSYSTEM": "1",
     }
     return subprocess.run(
-        [sys.executable, "-m", "passdown", "demo", *argv],
+        [forked_python(), "-m", "passdown", "demo", *argv],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +17,7 @@ import passdown
 from tests.interfaces.hosting import Host, environment
 from tests.interfaces.scripted_model import DONE, Call, served
 from tests.npm_packages import Package, installed
+from tests.processes import forked_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +54,7 @@ class Gemini:
         self.home = home
         (home / "bin").mkdir(parents=True)
         program = home / "bin/passdown"
-        program.write_text(
-            f"#!{sys.executable}\nfrom passdown.cli.main import run\nrun()\n", "utf-8"
-        )
+        program.write_text(f'#!/bin/sh\nexec "{forked_python()}" -m passdown "$@"\n', "utf-8")
         program.chmod(0o755)
         (home / "guard.cjs").write_text(GUARD, "utf-8")
         (home / ".gemini").mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from passdown.relay.express import carry_out
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
 from tests.interfaces.relay_stage import handoff, line_with, relay_file, says, until, waiting
+from tests.processes import forked_python
 from tests.relay.repositories import ALONE, git
 
 if TYPE_CHECKING:
@@ -571,7 +571,7 @@ def test_switching_preservation_reset_knowledge_and_express_between_two_turns(
     (repository / "agents.py").write_text(TWO_AGENTS, "utf-8")
     (repository / "seen").mkdir()
     names = ("coder", "reviewer")
-    agents = {n: {"runner": {"command": [sys.executable, "agents.py", n]}} for n in names}
+    agents = {n: {"runner": {"command": [forked_python(), "agents.py", n]}} for n in names}
     back = {"when": {"to": "coder"}, "go": "code", "at_most": 1}
     legs: list[Json] = [
         {"leg": "code", "agent": "coder"},

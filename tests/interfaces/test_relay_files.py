@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ from passdown.errors import InvalidInput
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
 from passdown.relay.worker import run_here
+from tests.processes import forked_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ def test_a_specification_beside_the_relay_file_is_told(
     (folder / "specs" / "T-1.md").write_text("THE-SPEC", "utf-8")
     (folder / "T-1.md").write_text("THE-SPEC", "utf-8")
     (folder / "agent.py").write_text(AGENT, "utf-8")
-    runner = f"runner: {{command: [{sys.executable}, agent.py]}}, spec: {spec}"
+    runner = f"runner: {{command: [{forked_python()}, agent.py]}}, spec: {spec}"
     agents = [f"  own: {{{runner}}}"]
     if spec.endswith(".md"):
         agents += [f"  pm: {{{runner}, memory: project}}", f"  all: {{{runner}, sharing: all}}"]

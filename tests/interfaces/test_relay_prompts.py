@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ from passdown.core.tokens import counter_of
 from passdown.mcp.shared_workspace import SharedWorkspace, workspace_candidates
 from passdown.mcp.tools import call_tool
 from tests.interfaces.relay_stage import handoff, relay_file
+from tests.processes import forked_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ def play(
     """Run legs of a coder and an architect; gives what each of them was told, in order."""
     text = AGENT.replace("ASKED", repr(asked)).replace("HANDOFF", repr(handoff()))
     (project / "agent.py").write_text(text, "utf-8")
-    runner = {"runner": {"command": [sys.executable, "agent.py"]}}
+    runner = {"runner": {"command": [forked_python(), "agent.py"]}}
     agents = {"coder": {**runner, **coder}, "architect": runner}
     if task == "T-1":
         cli("task", "new", "T-1", "--title", "Login", "--agent", "eva")
@@ -179,7 +179,7 @@ def test_the_knowledge_file_is_written_when_a_specification_is_completed(
     (project / "agent.py").write_text(
         AGENT.replace("ASKED", repr([written])).replace("HANDOFF", repr(handoff())), "utf-8"
     )
-    runner = {"runner": {"command": [sys.executable, "agent.py"]}}
+    runner = {"runner": {"command": [forked_python(), "agent.py"]}}
     relay = relay_file(project, [check], {"coder": runner, "architect": runner})
     program("run", relay, "--task", "T-2", "--by", "eva", "--no-wait", code=1)
     assert '"redis"' in file.read_text("utf-8")

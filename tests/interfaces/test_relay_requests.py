@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +13,7 @@ from passdown.mcp.tools import call_tool
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
 from tests.interfaces.relay_stage import handoff
+from tests.processes import forked_python
 from tests.serving import served
 
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ def written(folder: Path) -> str:
     (folder / "architect.py").write_text(ARCHITECT, "utf-8")
     (folder / "coder.py").write_text(CODER.replace("HANDOFF", repr(handoff())), "utf-8")
     (folder / "spec.md").write_text("SPEC-BESIDE-THE-FILE", "utf-8")
+    python = forked_python()
     agents = {
-        "coder": {"runner": {"command": [sys.executable, "coder.py"]}},
-        "architect": {"runner": {"command": [sys.executable, "architect.py"]}, "spec": "spec.md"},
+        "coder": {"runner": {"command": [python, "coder.py"]}},
+        "architect": {"runner": {"command": [python, "architect.py"]}, "spec": "spec.md"},
     }
     back = {"when": {"verdict": ["changes", "rejected"]}, "go": "end"}
     review = {"leg": "review", "agent": "architect", "kind": "code_review", "then": [back]}

@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from passdown.cli.main import VERBS
 from passdown.workspace import open as open_workspace
+from tests.processes import forked_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +135,7 @@ def test_completion_in_a_real_bash(
     folder = tmp_path / "bin"
     folder.mkdir()
     start = folder / "passdown"
-    start.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m passdown "$@"\n', "utf-8")
+    start.write_text(f'#!/bin/sh\nexec "{forked_python()}" -m passdown "$@"\n', "utf-8")
     start.chmod(0o755)
     environment = {
         **os.environ,
