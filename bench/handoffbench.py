@@ -2,7 +2,8 @@
 
 The tasks are files in the folder that PASSDOWN_DATA names (`handoffbench/*.json`), and `score.py`
 beside them, which says how a claim is written down and when a text has it. Nothing is changed here
-but the budgets: this only runs it and puts the result into the table. No model is called; what is
+but the budgets and, for the mapping `facts`, where claims of the category of facts go: this only
+runs it and puts the result into the table. No model is called; what is
 measured is what survives the selection under a budget, not what an agent makes of it.
 """
 
@@ -37,6 +38,8 @@ SETTINGS = {
     "spread": "learnt along the way",
 }
 QUICK_TASKS = 6
+MAPPINGS = ("items", "facts")
+FACTS = "verified_fact"
 BASELINES = ("newest first", "transcript", "oracle")
 
 
@@ -50,20 +53,26 @@ def measure(run: Run) -> Measured:
     tasks = [t for p in sorted(folder.glob("*.json")) for t in json.loads(p.read_text("utf-8"))]
     chosen = tasks[:: len(tasks) // QUICK_TASKS] if run.quick else tasks
     for setting, about in SETTINGS.items():
-        run.say(f"handoffbench: {setting}, {len(chosen)} tasks")
-        place = run.folder / f"handoffbench-{setting}"
-        place.mkdir(parents=True)
-        rows: dict[tuple[int, str], Any] = {}
-        with passdown.open(str(place), settings=passdown.Settings(durability="normal")) as ws:
-            for number, task in enumerate(chosen, 1):
-                scoring.score(_Adapted(ws), f"T-{number}", task, tasks, setting, "items", rows)
-        found.rows += [_row(setting, about, budget, rows) for budget in BUDGETS]
+        by_mapping: dict[str, dict[tuple[int, str], Any]] = {}
+        for mapping in MAPPINGS:
+            run.say(f"handoffbench: {setting}, {len(chosen)} tasks, mapping {mapping}")
+            place = run.folder / f"handoffbench-{setting}-{mapping}"
+            place.mkdir(parents=True)
+            rows = by_mapping[mapping] = {}
+            with passdown.open(str(place), settings=passdown.Settings(durability="normal")) as ws:
+                for number, task in enumerate(chosen, 1):
+                    scoring.score(_Adapted(ws), f"T-{number}", task, tasks, setting, mapping, rows)
+        found.rows += [_row(setting, about, budget, by_mapping) for budget in BUDGETS]
         found.figures[setting] = {
-            str(budget): {name: _share(rows[budget, name]) for name in scoring.METHODS}
+            str(budget): {
+                **{name: _share(by_mapping["items"][budget, name]) for name in scoring.METHODS},
+                "Passdown, facts": _share(by_mapping["facts"][budget, "Passdown"]),
+            }
             for budget in BUDGETS
         }
     found.notes.append(
-        "HandoffBench v3.1 (CC BY 4.0), each claim as one item; % of gold claims in the text"
+        "HandoffBench v3.1 (CC BY 4.0), each claim as one item (`facts`: those of the category of "
+        "facts as facts with key and value); % of gold claims in the text"
     )
     return found
 
@@ -87,7 +96,16 @@ def _scoring(folder: Path) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    vars(module)["BUDGETS"] = BUDGETS
+    given = module.entry_of
+
+    def entry_of(claim: dict[str, Any], mapping: str) -> tuple[str, Any]:
+        if mapping != "facts" or claim["category"] != FACTS or claim["status"] != "known":
+            return given(claim, "items" if mapping == "facts" else mapping)
+        _, value = module.said(claim).split(": ", 1)
+        source = claim["provenance"][0]["source_type"]
+        return "facts", {"key": claim["key"], "value": value, "source": source}
+
+    vars(module).update(BUDGETS=BUDGETS, entry_of=entry_of)
     return module
 
 
@@ -95,9 +113,13 @@ def _share(row: tuple[list[tuple[Any, ...]], Any]) -> float:
     return sum(bool(claim[2]) for claim in row[0]) / len(row[0])
 
 
-def _row(setting: str, about: str, budget: int, rows: dict[tuple[int, str], Any]) -> Row:
+def _row(
+    setting: str, about: str, budget: int, mappings: dict[str, dict[tuple[int, str], Any]]
+) -> Row:
+    rows = mappings["items"]
     share = _share(rows[budget, "Passdown"])
-    beside = ", ".join(f"{name} {_share(rows[budget, name]):.0%}" for name in BASELINES)
+    beside = f"facts {_share(mappings['facts'][budget, 'Passdown']):.1%}, "
+    beside += ", ".join(f"{name} {_share(rows[budget, name]):.0%}" for name in BASELINES)
     goal = GOALS.get((setting, budget))
     target = Target("at least", goal) if goal else None
     return Row(f"{setting} ({about}), {budget} tokens", f"{share:.1%}", beside, share, target)

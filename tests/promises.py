@@ -134,6 +134,10 @@ STATE_OF_A_TASK = {
     "and hands on to QA.",
     "S1-38": "A task names inputs, outputs, testable criteria, a time limit and dependencies; a "
     "cycle of dependencies is refused.",
+    "S1-39": "The last value of a fact's key holds, in states and briefs alike, and a change of it "
+    "is said with the value before.",
+    "S1-40": "A fact that is withdrawn, by null or by its status, is in no brief and no longer "
+    "holds.",
 }
 
 SWITCHES_AND_RULES = {

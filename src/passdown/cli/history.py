@@ -36,6 +36,7 @@ _STATE_LISTS = (
     "questions",
     "next_steps",
     "reading",
+    "facts",
     "decisions",
     "gotchas",
     "patterns",
@@ -120,7 +121,7 @@ def _print_state(state: JsonObject) -> None:
         2,
     )
     for name in _STATE_LISTS:
-        print_items(name.replace("_", " "), state[name])
+        print_items(name.replace("_", " "), state.get(name, ()))
 
 
 _print_file_states = row_printer(

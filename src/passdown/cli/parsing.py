@@ -18,7 +18,7 @@ from passdown.core.text import excerpt
 from passdown.operations import OPERATION, OPERATIONS, argument_texts, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from passdown.workspace import Workspace
 
@@ -188,7 +188,7 @@ def command(
     fields: Mapping[str, str] | None = None,
     shape: str = "",
     needs_none: bool = False,
-    positional: Collection[str] = (),
+    positional: Sequence[str] = (),
     as_options: Collection[str] = (),
     **settings: Any,
 ) -> Callable[[Run], Run]:
@@ -198,7 +198,8 @@ def command(
     is 0. The first line of its docstring says what it does. Where it takes `**options`, these are
     the parameters of the operation `like`, the declared fields of a `shape` of the core (none of
     them required with `needs_none`), and `fields` with their types; but none in `without`.
-    `positional` are keyword-only parameters that are positional here, `as_options` the reverse.
+    `positional` are keyword-only parameters that are positional here, in this order, `as_options`
+    the reverse.
     """
 
     def arguments() -> list[Argument]:
@@ -211,7 +212,8 @@ def command(
                 each = each._replace(is_option=each.name in as_options)  # noqa: PLW2901
             if each.name not in ("progress", *without):
                 known.setdefault(each.name, each)
-        return sorted(known.values(), key=lambda each: each.is_option)
+        order = {each: place for place, each in enumerate(positional, 1)}
+        return sorted(known.values(), key=lambda each: (each.is_option, order.get(each.name, 0)))
 
     def register(run: Run) -> Run:
         COMMANDS[name] = Command(name, run, arguments, examples, **settings)

@@ -214,6 +214,19 @@ for _kind, _text, _line, _example in (
         without=("id",),
         flags={"applies_to": "--tag", "discovered_in": "--found-in"},
     )
+operation(
+    "note fact",
+    print_receipt,
+    "port 8080 --task T-1 --status verified --source config/app.toml",
+    "port --task T-1 --status withdrawn",
+    method="note",
+    line="record a value that holds until its name has another",
+    fixed={"kind": "fact"},
+    shape="Fact",
+    fields={"name": "str"},
+    positional=("name", "value"),
+    help={"name": "NAME: what it is about, in a few words", "value": "its value"},
+)
 operation("warn", print_receipt, "T-1 'the staging key expires on Friday'", positional=("text",))
 operation(
     "mark",

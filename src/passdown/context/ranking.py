@@ -168,6 +168,7 @@ _BASE = {
     "d": 5,
     "g": 5,
     "w": 5,
+    "f": 5,
     "p": 4,
     "a": 4,
     "h": 2,
@@ -179,7 +180,7 @@ _PHASES: dict[str, dict[str, float]] = {
     "reviewing": {"d": 1.3, "a": 1.2, "w": 1.2},
 }
 _GRADES = {"blocker": 1.5, "blocking": 1.5, "high": 1.25, "medium": 1.0, "low": 0.6}
-_ORDER = "kbqnhrdgwpa"
+_ORDER = "kbqnhrfdgwpa"
 _OPEN = "nqbr"
 _FADING, _FADED = 0.08, 30
 """How fast, and until which of them, the worth of a kind's items fades, so that one kind doesn't

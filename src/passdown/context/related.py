@@ -19,7 +19,7 @@ from passdown.context.pipeline import (
     sections_text,
     shortened,
 )
-from passdown.core.kinds import parse_address
+from passdown.core.kinds import FACT_STATUSES, LIVE, parse_address
 from passdown.core.text import instruction_hints
 from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, Problem
@@ -37,8 +37,8 @@ PRIORITIES = {"high": 0, "medium": 1, "low": 2}
 def context_for_next(state: JsonObject) -> JsonObject:
     """What the next task needs of a state.
 
-    Open reading, patterns, gotchas that are high or medium, warnings, questions that block, and
-    next steps.
+    Open reading, facts, patterns, gotchas that are high or medium, warnings, questions that block,
+    and next steps.
     `left_out` counts, by section, what a bounded read of the task didn't bring.
     """
     gotchas = [g for g in _open_entries(state, "gotchas") if g.get("severity") != "low"]
@@ -48,6 +48,7 @@ def context_for_next(state: JsonObject) -> JsonObject:
         "title": state["title"],
         "version": state.get("version", 0),
         "files_to_read": _open_entries(state, "reading"),
+        "facts": [fact for fact in state.get("facts", ()) if fact["status"] in LIVE],
         "patterns": _open_entries(state, "patterns"),
         "gotchas": [*gotchas, *_open_entries(state, "warnings")],
         "open_questions": questions,
@@ -179,6 +180,11 @@ def _passed_on(entry: JsonObject) -> str:
         return f"**{pattern}**{where}"
     if "issue" in entry:
         return f"⚠️ {_escaped_field(entry, 'issue')}: {_escaped_field(entry, 'mitigation')}"
+    if "key" in entry:
+        was = f" (was {_escaped_field(entry, 'was')})" if entry.get("was") else ""
+        is_said = entry.get("status") in FACT_STATUSES
+        status = f" ({entry['status']})" if is_said else ""
+        return f"{_escaped_field(entry, 'key')}: {_escaped_field(entry, 'value')}{was}{status}"
     if "text" in entry:
         return f"⚠️ {_escaped_field(entry, 'text')}"
     return _line(entry)
@@ -210,6 +216,7 @@ def _line(entry: JsonObject) -> str:
 
 
 _SECTIONS = {
+    "Facts": "facts",
     "Patterns to Follow": "patterns",
     "Warnings": "gotchas",
     "Blocking Questions": "open_questions",

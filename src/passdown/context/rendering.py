@@ -35,6 +35,7 @@ _KINDS = {
     "n": ("Next steps", "next_step", "next step"),
     "t": ("The task", "task_text", "task text"),
     "r": ("To read", "reading", "file to read", "files to read"),
+    "f": ("Facts", "fact", "fact"),
     "d": ("Decisions", "decision", "decision"),
     "g": ("Gotchas", "gotcha", "gotcha"),
     "w": ("Warnings", "warning", "warning"),
@@ -397,7 +398,7 @@ def as_yaml(chosen: Selection) -> list[str]:
 
 
 def as_injection(chosen: Selection) -> list[str]:
-    """For a task that depends on this one: files to read, patterns, warnings, next steps."""
+    """For a task that depends on this one: files to read, facts, patterns, warnings, next steps."""
     from passdown.context.related import NO_LIMIT, injection_text
 
     if chosen.level < WHOLE:
@@ -419,6 +420,7 @@ def as_injection(chosen: Selection) -> list[str]:
 
 _INJECTED = {
     "r": "files_to_read",
+    "f": "facts",
     "p": "patterns",
     "g": "gotchas",
     "q": "open_questions",

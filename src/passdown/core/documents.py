@@ -72,7 +72,9 @@ def item_document(row: ItemRow, record: Record, body: JsonObject) -> JsonObject:
     }
     if row.closed_at:
         document["status_version"] = row.closed_at
-    if row.note and row.letter != "h":
+    if row.letter == "f" and row.note and not row.closed_at:
+        document["was"] = row.note
+    elif row.note and row.letter != "h":
         document["status_note"] = row.note
     if row.status == "superseded":
         document["superseded_by"] = row.note.removeprefix("by ")
@@ -113,7 +115,19 @@ def _lists(items: Iterable[tuple[str, JsonObject]]) -> dict[str, list[JsonObject
         else:
             lists[LISTS[letter]].append(document)
     lists[LISTS["a"]] = list(artifacts.values())
-    return lists
+    return _current(lists)
+
+
+ADDED_LATER = ("facts",)
+"""Lists that a state without entries in them doesn't have: states written before had none."""
+
+
+def _current(lists: dict[str, list[JsonObject]]) -> dict[str, list[JsonObject]]:
+    """The lists without facts whose key has another value now, and without those that are empty
+    and that not every state has.
+    """
+    lists["facts"] = [fact for fact in lists.get("facts", ()) if fact["status"] != "superseded"]
+    return {name: part for name, part in lists.items() if part or name not in ADDED_LATER}
 
 
 def answer_note(answer: JsonObject) -> str:
@@ -196,7 +210,7 @@ def state_fields(details: JsonObject, header: JsonObject) -> JsonObject:
     """A state document's fields, without its head and its lists."""
     document = state_document(("", 0, ""), details, header, ())
     for name in ("task_id", "version", "digest", *LISTS.values()):
-        del document[name]
+        document.pop(name, None)
     return document
 
 
@@ -221,7 +235,7 @@ def with_status(document: JsonObject, change: StatusChange) -> JsonObject:
 
 def _set_status(document: JsonObject, status: JsonObject) -> None:
     """Give an item document another status; nothing of the one before stays."""
-    for name in ("status_version", "status_note", "superseded_by"):
+    for name in ("status_version", "status_note", "superseded_by", "was"):
         document.pop(name, None)
     document.update(status)
 
@@ -238,8 +252,9 @@ def apply_delta(state: JsonObject, delta: JsonObject) -> JsonObject:
         for entry in entries:
             if entry["address"] in changed:
                 _set_status(entry, changed[entry["address"]])
+    lists = _current(lists)
     return {
-        **state,
+        **{name: part for name, part in state.items() if name not in ADDED_LATER},
         "task_id": delta["task_id"],
         "version": delta["to_version"],
         "digest": delta["digest"],

@@ -85,7 +85,8 @@ def first_status(letter: str, field: str, entry: dict[str, Any]) -> str:
 class TaskBefore(NamedTuple):
     """What `fold_record` needs to know of a task: its current rows, never its history.
 
-    `settled` has the status of items that aren't open and that the record names.
+    `settled` has the status of items that aren't open and that the record names, `facts` the
+    newest fact of each key that it states.
     """
 
     details: dict[str, Any]
@@ -94,6 +95,7 @@ class TaskBefore(NamedTuple):
     known_paths: Mapping[str, str] = MappingProxyType({})
     status: str = ""
     settled: Mapping[tuple[str, int], str] = MappingProxyType({})
+    facts: Mapping[str, ItemRow] = MappingProxyType({})
 
 
 NO_TASK = TaskBefore({}, {}, ())
@@ -135,7 +137,9 @@ class Changes:
         self.unlinked: list[str] = []
         self.inbox: tuple[str, bool] | None = None
         self.labels: list[LabelRow] = []
-        self._settled = dict(before.settled)
+        self.facts = dict(before.facts)
+        self._settled = {("f", row.ordinal): row.status for row in self.facts.values()}
+        self._settled |= before.settled
 
     def add(self, letter: str, index: int, *, field: str = "") -> ItemRow:
         """Add the item at `field[index]` of the body, numbered within its kind."""
@@ -305,6 +309,25 @@ def _add_new(step: Changes, letter: str, index: int) -> None:
         step.links.append((row.address, "blocks", target))
     if letter == "d":
         _supersede(step, row, entry)
+    if letter == "f":
+        _replace_fact(step, row, entry)
+
+
+def _replace_fact(step: Changes, row: ItemRow, entry: dict[str, Any]) -> None:
+    """The last value of a key holds; a new one says which it was before."""
+    key = entry["key"]
+    old = step.facts.get(key)
+    if old is not None:
+        step.mark("f", old.ordinal, "superseded", f"by {row.address}")
+        before, now = (each.title.removeprefix(key).removeprefix(": ") for each in (old, row))
+        was = before if before != now else "" if old.closed_at else old.note
+        if was:
+            sized = item_sizes("f", {**entry, "was": was}) if row.sizes else None
+            row = row._replace(
+                note=was, sizes=sizes_text(sized, row.ordinal) if sized else row.sizes
+            )
+            step.added[-1] = row
+    step.facts[key] = row
 
 
 def _count_file(step: Changes, row: ItemRow) -> None:
@@ -331,7 +354,7 @@ def _supersede(step: Changes, row: ItemRow, entry: dict[str, Any]) -> None:
 
 def _handed_off(step: Changes) -> None:
     step.add("h", 0)
-    for letter in ("d", "a", "p", "g", "w", "k"):
+    for letter in ("d", "a", "p", "g", "w", "f", "k"):
         for index in range(len(step.body.get(KINDS[letter].field, ()))):
             _add_new(step, letter, index)
     _resolve(step, step.body.get("resolves", ()))
@@ -500,6 +523,11 @@ def settled_keys(task: str, body: dict[str, Any]) -> list[tuple[str, int]]:
         named += decision.get("supersedes", ())
     found = [address for address in map(parse_address, named) if address is not None]
     return [(address.letter, address.ordinal) for address in found if address.task == task]
+
+
+def fact_keys(body: dict[str, Any]) -> list[str]:
+    """The keys of the facts in a body: `changes` has to know what each was before."""
+    return sorted({fact["key"] for fact in body.get("facts", ())})
 
 
 def paths_of(body: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +18,7 @@ from passdown.core.kinds import (
     ARTIFACT_TYPES,
     CHANGE_TYPES,
     DECISION_STATUSES,
+    FACT_STATUSES,
     LEVELS,
     OUTCOMES,
     PHASES,
@@ -39,6 +40,7 @@ from passdown.core.schema import (
     TEXT,
     TIME,
     TRUTH,
+    VALUE,
     Checks,
     Choice,
     Flag,
@@ -47,12 +49,14 @@ from passdown.core.schema import (
     Number,
     Optional,
     Part,
+    Text,
     as_plain,
     check_depth,
     declare,
     fields_of,
     shape,
 )
+from passdown.core.text import child_path, text_problems
 from passdown.core.times import utc_now
 from passdown.errors import InvalidInput
 
@@ -214,7 +218,7 @@ class Reading:
     """A file that the next agent should read, and why."""
 
     file: str = declare(PATH, example="src/login.py", aliases=("path",), takes_text=True)
-    reason: str = declare(TEXT, "Why it is needed", example="Why the next agent should read it.")
+    reason: str = declare(TEXT, "Why it is needed", example="Why to read it.")
 
 
 @shape
@@ -266,6 +270,55 @@ class Blocker(_Frozen):
     requires_human: bool = declare(
         TRUTH, "Opens a gate that a person answers", default=False, hint="opens a gate"
     )
+
+
+_KEY = Text(partial(text_problems, max_length=100), lambda text: " ".join(text.split()))
+
+
+@shape
+class Fact:
+    """A value that holds until another is given for its key. Without one, the key has none any
+    more: the fact is withdrawn.
+    """
+
+    key: str = declare(
+        _KEY, "What it is about, in a few words", example="port", aliases=("name",), takes_text=True
+    )
+    value: str | float | None = declare(
+        Optional(VALUE),
+        "Its value; null withdraws the fact",
+        default=None,
+        made=str,
+        example=8080,
+        hint="null: no longer",
+    )
+    status: str = declare(Choice(*FACT_STATUSES, ""), default="", example="verified")
+    source: str = declare(ANY_TEXT, "Where it is from", default="", example="config/app.toml")
+
+    @staticmethod
+    def from_text(text: str) -> JsonObject:
+        """The fields that `key: value` means; `key :: value` for a key with a colon in it."""
+        key, _, value = text.partition("::" if "::" in text else ":")
+        found = {"key": key.strip(), "value": value.strip()}
+        return found if found["value"] else {"key": text}
+
+    @staticmethod
+    def from_given(given: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """The fields that `{key: value}` means, as YAML reads `- key: value`; a value that is null
+        withdraws the fact.
+        """
+        if len(given) == 1 and not given.keys() & fields_of(Fact).keys():
+            ((key, value),) = given.items()
+            given = {"key": key, "value": value}
+        is_withdrawn = given.get("value", "") is None and not given.get("status")
+        return {**given, "status": "withdrawn"} if is_withdrawn else given
+
+    @staticmethod
+    def check_together(fact: JsonObject, path: str, checks: Checks) -> None:
+        """A fact that isn't withdrawn has a value."""
+        if fact["value"] is None and fact["status"] != "withdrawn":
+            expected = "a text, a number, true or false; null withdraws the fact"
+            checks.add(child_path(path, "value"), "required", "is missing", expected)
 
 
 @shape
@@ -390,6 +443,13 @@ class Handoff(_Frozen):
             also=(("severity", "medium"),),
         ),
     )
+    facts: tuple[Fact, ...] = declare(
+        List(Part(Fact)),
+        "What is known, by key; the last value of a key holds",
+        default=(),
+        hint="key: value",
+        flag=Flag("--fact", "KEY::VALUE", "a fact, '::' and its value"),
+    )
     dependencies_for_next: tuple[Reading, ...] = declare(
         List(Part(Reading)),
         "Which files the next agent should read, and why",
@@ -446,7 +506,7 @@ class Handoff(_Frozen):
         List(ADDRESS),
         "Open items that this step closed",
         default=(),
-        hint="ids of items now closed: T-1#n2",
+        hint="ids now closed: T-1#n2",
         flag=Flag("--resolves", "ITEM", "an open item that this step closed"),
     )
     memory_refs: tuple[str, ...] = declare(
@@ -467,7 +527,7 @@ class Handoff(_Frozen):
         Optional(COUNT),
         "The version worked from; refused when the task has moved on",
         default=None,
-        hint="refuse if the task moved on",
+        hint="refuse if it moved on",
         flag=Flag("--expect-version", "N", "fail unless the task is at version N"),
     )
     schema_version: str = declare(Choice(SCHEMA_VERSION), default=SCHEMA_VERSION)

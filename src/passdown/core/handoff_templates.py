@@ -49,6 +49,7 @@ PROMPT_FIELDS: dict[str, tuple[str, ...]] = {
     "files_modified": ("path", "lines", "change_type", "description"),
     "patterns_discovered": ("pattern", "location"),
     "gotchas": ("issue", "mitigation", "severity"),
+    "facts": ("key", "value"),
     "dependencies_for_next": ("file", "reason"),
     "suggested_next_steps": ("step", "priority"),
     "open_questions": ("question", "blocking"),
@@ -69,6 +70,8 @@ def yaml_example(names: Mapping[str, Collection[str]] = PROMPT_FIELDS, *, task: 
         needed = "  # needed unless completed" if field.level == "by outcome" else ""
         inner = (fields_of(kind)[part] for part in parts)
         pairs = [(part.name, _scalar(part.example).rstrip(".")) for part in inner]
+        if name == "facts":  # in the form that takes fewest words
+            pairs = [(pairs[0][1], pairs[1][1])]
         entry = ", ".join(f"{part}: {value}" for part, value in pairs).replace("[T-2]", f"[{task}]")
         lines += [f"{name}:{needed}", f"  - {{{entry}}}"]
     return "\n".join(lines) + "\n"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from passdown.core.rows import ItemRow
 
 
-SEARCHED_LETTERS = "hdpgqbwn"
+SEARCHED_LETTERS = "hdpgqbwnf"
 """The letters of the items that search finds."""
 
 COMPARED_LETTERS = "dpg"

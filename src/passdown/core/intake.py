@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.handoff import (
     Decision,
+    Fact,
     GateResult,
     Gotcha,
     Handoff,
@@ -55,6 +56,7 @@ _ENTRIES: dict[str, type[Any]] = {
     "decision": Decision,
     "pattern": Pattern,
     "gotcha": Gotcha,
+    "fact": Fact,
     "gate": GateResult,
     "mark": StatusMark,
 }
@@ -254,7 +256,7 @@ def check_task(data: object) -> tuple[JsonObject, list[Problem]]:
 
 
 def check_entry(kind: str, data: object) -> tuple[JsonObject, list[Problem]]:
-    """Check one decision, pattern, gotcha, gate or mark."""
+    """Check one decision, pattern, gotcha, fact, gate or mark."""
     return checked_fields(_ENTRIES[kind], data)
 
 

@@ -37,9 +37,14 @@ def context_summary_of(body: dict[str, Any]) -> str:
     return body.get("context_summary") or body.get("summary", "")
 
 
+def fact_text(entry: dict[str, Any]) -> str:
+    """A fact as `key: value`; one that has no value any more as its key."""
+    return f"{entry['key']}: {entry['value']}" if "value" in entry else entry["key"]
+
+
 def title_of(entry: dict[str, Any], field: str) -> str:
     """The entry's text on one short line."""
-    text = " ".join(str(entry.get(field, "")).split())
+    text = " ".join(str(fact_text(entry) if field == "key" else entry.get(field, "")).split())
     return text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + "…"
 
 
@@ -146,6 +151,7 @@ _SHAPES: dict[str, _Shape] = {
         (("Impact: ", "impact"), ("Blocks: ", "blocking_tasks")),
     ),
     "w": _Shape("", "text"),
+    "f": _Shape("status", "key", (), (("From: ", "source"),)),
     "k": _Shape("result", "name", (), (("", "detail"),)),
 }
 
@@ -163,6 +169,8 @@ def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
     main = entry.get(shape.main)
     if letter == "k" and main is None:
         main = f"a person has to approve: {entry['blocker']}"
+    if letter == "f":
+        main = fact_text(entry) + (f" (was {entry['was']})" if entry.get("was") else "")
     grade = entry.get(shape.grade) if shape.grade else None
     if grade is not None and letter == "q":
         grade = "blocking" if grade else None
@@ -232,13 +240,23 @@ def labels_of(letter: str, entry: Entry) -> list[str]:
         found = [*entry.get("applies_to", ()), entry.get("location", "").partition(":")[0]]
     elif letter == "r":
         found = [entry["file"]]
-    return sorted({label[:MAX_LABEL] for label in found if label})
+    elif letter == "f":
+        return [key_label(entry["key"])]
+    return sorted({label[:MAX_LABEL] for label in found if label and not label.startswith(_KEY)})
+
+
+_KEY = "\x1f"
+
+
+def key_label(key: str) -> str:
+    """The label that the facts of a key are filed under; no other label begins with its mark."""
+    return _KEY + key
 
 
 def searched_text(letter: str, entry: Entry) -> tuple[str, str]:
     """Everything that an item says, as plain text without labels: its main field, and the rest."""
     shape = _SHAPES[letter]
-    main = entry.get(shape.main)
+    main = fact_text(entry) if letter == "f" else entry.get(shape.main)
     others = (entry.get(name) for _, name in (*shape.short, *shape.full))
     rest = "\n".join(_plain(value) for value in others if value and value != NOT_STATED)
     return (_plain(main) if main else "", rest)

@@ -14,6 +14,7 @@ LEVELS = ("high", "medium", "low")
 CHANGE_TYPES = ("add", "modify", "delete", "refactor")
 ARTIFACT_TYPES = ("source", "test", "config", "doc")
 DECISION_STATUSES = ("proposed", "accepted", "superseded", "reverted")
+FACT_STATUSES = ("verified", "assumed", "open", "withdrawn")
 TASK_STATUSES = ("open", "blocked", "completed", "failed", "cancelled")
 
 SCHEMA_VERSION = "1.0"
@@ -68,6 +69,7 @@ KINDS: dict[str, Kind] = {
         Kind("n", "next_step", "next_steps", "step", "open", True, ("done", "dropped")),
         Kind("b", "blocker", "blockers", "blocker", "open", True, ("resolved",)),
         Kind("w", "warning", "warnings", "text", "active", False, ("retracted",)),
+        Kind("f", "fact", "facts", "key", "active", False, FACT_STATUSES),
         Kind("k", "gate", "gates", "name", "pending", True, ("approved", "rejected")),
     )
 }
@@ -80,7 +82,7 @@ MAX_BLOCKERS = 3
 NOT_STATED = "Not stated."
 """The rationale of a decision whose source format has none."""
 
-LIVE = frozenset({"accepted", "proposed", "active", "open"})
+LIVE = frozenset({"accepted", "proposed", "active", "open", "verified", "assumed"})
 """The statuses of an item that is still valid."""
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.documents import item_document, with_status
-from passdown.core.fold import NO_TASK, Changes, TaskBefore, fold_record, paths_of, settled_keys
+from passdown.core.fold import (
+    NO_TASK,
+    Changes,
+    TaskBefore,
+    fact_keys,
+    fold_record,
+    paths_of,
+    settled_keys,
+)
 from passdown.core.kinds import task_of
 from passdown.core.rows import InboxRow, LabelRow, LinkRow
 from passdown.core.types import JsonObject
@@ -55,6 +63,7 @@ def replay(
     documents: dict[tuple[str, int], JsonObject] = {}
     open_rows: dict[tuple[str, int], ItemRow] = {}
     paths: dict[str, str] = {}
+    facts: dict[str, int] = {}
     links: dict[tuple[str, str, str], LinkRow] = {}
     inbox: InboxRow | None = None
     labels: list[LabelRow] = []
@@ -67,7 +76,10 @@ def replay(
         before = NO_TASK
         if header:
             settled = _settled(rows, record, body)
-            before = TaskBefore(details, header, tuple(open_rows.values()), known, "", settled)
+            stated = {key: rows["f", facts[key]] for key in fact_keys(body) if key in facts}
+            before = TaskBefore(
+                details, header, tuple(open_rows.values()), known, "", settled, stated
+            )
         if visit is not None:
             visit(before, record)
         step = fold_record(before, record, body, sized=sized)
@@ -82,6 +94,7 @@ def replay(
                 documents[key] = item_document(row, record, body)
             if row.path:
                 paths[row.path] = row.grade
+        facts |= {key: row.ordinal for key, row in step.facts.items()}
         for change in step.changed:
             _mark(rows, documents, change)
         _keep_open(open_rows, rows, step)

@@ -18,7 +18,7 @@ class ItemRow(NamedTuple):
     `fingerprint`. `grade` ranks an item among its kind: a severity, a priority, `blocking`, or an
     artifact's type (empty once the file is deleted). `sizes` is how long its texts are; see
     `items`. `note` says why the status changed; of a handoff, what a repeat answers (see
-    `documents.answer_note`).
+    `documents.answer_note`); of a fact, the value that its key had before.
     """
 
     task: str

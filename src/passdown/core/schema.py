@@ -7,6 +7,7 @@ dataclass is made for the first one: most commands make none, and compiling them
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from datetime import datetime
@@ -337,6 +338,23 @@ class Text(Type):
         return {"type": "string"}
 
 
+class Value(Text):
+    """A value of any scalar type, kept as text: a number and a truth as JSON writes them."""
+
+    def __init__(self) -> None:
+        super().__init__(text_problems)
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """The text of the value."""
+        if isinstance(value, bool | int | float):
+            value = json.dumps(value)
+        return super().read(value, path, checks)
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """Any scalar; null where it may be left out is said by its field."""
+        return {"type": ["string", "number", "boolean"]}
+
+
 class Time(Text):
     """A time with a zone, in its stored form."""
 
@@ -613,6 +631,8 @@ class Part(Type):
         found: JsonObject = {}
         for name, field in fields.items():
             found[name] = _read_field(field, given, path, checks)
+        if rule := getattr(self.of, "check_together", None):
+            rule(found, path, checks)
         unknown = [name for name in given if name not in fields]
         if len(unknown) > MAX_UNKNOWN:
             message, expected = f"{len(unknown):,} unknown fields", f"at most {MAX_UNKNOWN}"
@@ -626,15 +646,19 @@ class Part(Type):
     def named(self, value: Any) -> Any:
         """The same object under the shape's own names. An alias that says something else than the
         name, or than another alias, stays as it is, for `read` to refuse. A text alone is the
-        shape's main field, and a declared value the same as its fields.
+        shape's main field, and a declared value the same as its fields. A shape may take further
+        forms by `from_given`.
         """
         fields, aliases = fields_of(self.of), aliases_of(self.of)
         if isinstance(value, str):
             main = next((name for name, field in fields.items() if field.takes_text), None)
-            return {main: value} if main else value
+            from_text = getattr(self.of, "from_text", None)
+            return from_text(value) if from_text else {main: value} if main else value
         value = as_plain(value) if _is_shape(cast("object", type(value))) else value
         if not isinstance(value, Mapping):
             return value
+        if from_given := getattr(self.of, "from_given", None):
+            value = from_given(value)
         given = cast("Mapping[Any, Any]", value)
         found: dict[Any, Any] = {}
         # The names themselves first: an alias counts where the name is left out.
@@ -917,6 +941,7 @@ ANY_TEXT = Text(partial(text_problems, required=False))
 TIME = Time()
 TASK_ID = Text(id_problems)
 AGENT = Text(agent_problems)
+VALUE = Value()
 PATH = Text(path_problems, normal_path)
 PLACE = Text(lambda value, path: text_problems(value, path) or place_problems(value, path))
 ANY_PLACE = Text(place_problems)

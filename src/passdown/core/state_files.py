@@ -8,11 +8,12 @@ from functools import cache
 from json.encoder import encode_basestring as _quoted
 from typing import Any, cast
 
-from passdown.core.documents import LISTS, STATE_SCHEMA, is_intact, with_checksum
+from passdown.core.documents import ADDED_LATER, LISTS, STATE_SCHEMA, is_intact, with_checksum
 from passdown.core.handoff import (
     Artifact,
     Blocker,
     Decision,
+    Fact,
     GateResult,
     Gotcha,
     Handoff,
@@ -108,6 +109,7 @@ _KINDS: dict[str, tuple[type[Any] | None, str, tuple[str, ...]]] = {
     "n": (NextStep, "step priority", ("replaced",)),
     "b": (Blocker, "blocker", ("replaced",)),
     "w": (None, "text", ()),
+    "f": (Fact, "key", ("superseded",)),
     "k": (GateResult, "name", ("passed", "failed", "withdrawn")),
 }
 _OF_HANDOFF = ("outcome", "from_agent", "to_agent", "phase", "summary", "story", "memory_refs")
@@ -120,8 +122,10 @@ def _item(letter: str) -> Schema:
     own = _fields(shape) if shape else {"text": _TEXT}
     if letter == "h":
         own = {**{name: own[name] for name in _OF_HANDOFF}, "metrics": _ANYTHING}
-    elif letter == "d":
+    elif letter in "df":
         own["superseded_by"] = _TEXT
+    if letter == "f":
+        own |= {"value": _TEXT, "was": _TEXT}
     elif letter == "k":
         # A human gate is a blocker that waits for a person.
         own |= {**_fields(Blocker), "kind": _choice("human")}
@@ -183,11 +187,12 @@ _HANDLE: Schema = {
 def state_schema() -> dict[str, Any]:
     """The JSON Schema of a state document and of a state file."""
     listed = {name: {"type": "array", "items": _item(key)} for key, name in LISTS.items()}
+    later = {name: listed.pop(name) for name in ADDED_LATER}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": STATE_SCHEMA,
         "title": "The state of a task",
-        **_object({**_HEADER, **listed}, _HANDLE),
+        **_object({**_HEADER, **listed}, {**later, **_HANDLE}),
     }
 
 

@@ -11,12 +11,14 @@ from passdown.core.handoff import (
     Artifact,
     Blocker,
     Decision,
+    Fact,
     Gotcha,
     NextStep,
     Pattern,
     Question,
     Reading,
 )
+from passdown.core.kinds import LIVE
 from passdown.core.results import HandoffCommand
 from passdown.core.schema import value_of
 from passdown.core.times import parse_time
@@ -52,8 +54,8 @@ _STATE_LISTS = ("inputs", "outputs", "criteria", "depends_on", "gates_passed", "
 class TaskState:
     """Everything that is known of a task at one version.
 
-    `blockers`, `questions`, `next_steps` and `reading` hold what is open; `document` has every item
-    with its address, status and source.
+    `blockers`, `questions`, `next_steps` and `reading` hold what is open, `facts` the last value of
+    each key; `document` has every item with its address, status and source.
     """
 
     task_id: str
@@ -80,6 +82,7 @@ class TaskState:
     artifacts: tuple[Artifact, ...]
     patterns: tuple[Pattern, ...]
     gotchas: tuple[Gotcha, ...]
+    facts: tuple[Fact, ...]
     reading: tuple[Reading, ...]
     questions: tuple[Question, ...]
     next_steps: tuple[NextStep, ...]
@@ -107,14 +110,20 @@ class TaskState:
             **values,
             phase_started_at=parse_time(started),
             handoff_at=parse_time(handed) if handed else None,
+            facts=tuple(value_of(Fact, _fact(entry)) for entry in _live(document.get("facts", []))),
             decisions=tuple(value_of(Decision, entry) for entry in document["decisions"]),
             warnings=tuple(w["text"] for w in _live(document["warnings"])),
             document=document,
         )
 
 
+def _fact(entry: dict[str, Any]) -> dict[str, Any]:
+    """A fact as it was stated, with the status that it was given since."""
+    return {**entry, "status": entry["status"].replace("active", "")}
+
+
 def _live(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [entry for entry in entries if entry["status"] in ("open", "active", "recorded")]
+    return [entry for entry in entries if entry["status"] in LIVE or entry["status"] == "recorded"]
 
 
 @runtime_checkable

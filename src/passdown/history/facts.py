@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from passdown.store.statements import ItemTitle, Reader
 
 
-FIRST = {"h": 1, "d": 16, "g": 12, "p": 16, "w": 12, "a": 16}
+FIRST = {"h": 1, "d": 16, "f": 24, "g": 12, "p": 16, "w": 12, "a": 16}
 """How many of each kind are candidates at first, whatever they are about."""
 
-WINDOW = {"d": 60, "g": 40, "p": 40, "w": 20}
+WINDOW = {"d": 60, "f": 60, "g": 40, "p": 40, "w": 20}
 """How far back titles are compared with what comes next."""
 
 HANDOFFS = 40
@@ -54,8 +54,8 @@ FIRST_NEEDS = 20
 """How many of the tasks that a task depends on are read at first; the others as older items are."""
 PAGE = 100
 _OPEN = ("b", "k", "n", "q", "r")
-_ELSEWHERE = "dgpw"
-_PASSED_ON = "gpw"
+_ELSEWHERE = "dfgpw"
+_PASSED_ON = "fgpw"
 
 
 def task_with_open_items(reader: Reader, task: str) -> tuple[TaskRow, list[ItemRow]]:
@@ -155,7 +155,7 @@ def facts_of(
 
 
 def _passed_on(reader: Reader, row: TaskRow, search: FactQuery) -> _ItemPool:
-    """What a task passes on to those that need it: patterns, warnings, files to read."""
+    """What a task passes on to those that need it: facts, patterns, warnings, files to read."""
     first = dict.fromkeys(_PASSED_ON, FIRST_ELSEWHERE)
     found = _ItemPool(reader, row, first, search, is_passed_on=True)
     found.add(reader.open_items(row.task, ("r",)))

@@ -44,6 +44,9 @@ class ItemTexts:
         entry = entry_of(body, item.field, item.index)
         if shown_letter(item) == ANSWERED:
             return self._answered(item, entry)
+        if item.letter == "f":
+            was = item.note if not item.closed_at else ""
+            entry = {**entry, "status": item.status.replace("active", ""), "was": was}
         author = entry.get("agent") or record.author
         return ItemContent(
             entry,

@@ -7,6 +7,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.documents import LISTS, item_document, state_document
+from passdown.core.items import fact_text
 from passdown.core.kinds import (
     RECOVERY_STREAM,
     TASK_STREAM,
@@ -166,6 +167,8 @@ def show(reader: Reader, item: str) -> Item:
         document["hints"] = hints
 
     origin = RecordOrigins(reader).of(record, body)
+    if "source" in document:
+        document["stated_source"] = document["source"]  # where a fact is from, by its author
     document["source"] = {**envelope(record), "task": row.task, **origin}
     return Item(document)
 
@@ -238,7 +241,9 @@ def _line(record: Record, origins: RecordOrigins) -> JsonObject:
     body = record.document()
     counts = {
         name: len(body[name])
-        for name in ("decisions", "artifacts", "patterns", "gotchas", "questions", "blockers")
+        for name in (
+            *("decisions", "artifacts", "patterns", "gotchas", "facts", "questions", "blockers"),
+        )
         if body.get(name)
     }
     is_recovery = record.stream.startswith(RECOVERY_STREAM)
@@ -276,6 +281,8 @@ def _first_text(body: JsonObject) -> str:
     """The words of the first thing that a small record brings."""
     lists = (cast("list[Any]", value) for value in body.values() if isinstance(value, list))
     entry = next((values[0] for values in lists if values), "")
+    if isinstance(entry, dict) and "key" in entry:
+        return fact_text(cast("JsonObject", entry))
     if isinstance(entry, dict):
         return str(next(iter(_texts(cast("JsonObject", entry))), ""))
     return str(entry)
@@ -313,7 +320,7 @@ def diff(reader: Reader, task: str, old: int, new: int) -> StateDiff:
         for name in sorted((before.keys() | after.keys()) - _EPHEMERAL - set(LISTS.values()))
         if before.get(name) != after.get(name)
     }
-    lists = {name: _compare(before[name], after[name]) for name in LISTS.values()}
+    lists = {name: _compare(before.get(name, []), after.get(name, [])) for name in LISTS.values()}
     return StateDiff(
         {
             "task": task,

@@ -277,8 +277,9 @@ class StateFiles:
         # Of a file that was handed off twice, the newest entry is shown.
         files = {entry.item.path: entry.item.ordinal for entry in shown if entry.item.path}
         for item, _, text in shown:
-            if not item.path or files[item.path] == item.ordinal:
-                document[LISTS[item.letter]].append(text)
+            is_newest = not item.path or files[item.path] == item.ordinal
+            if is_newest and (item.letter, item.status) != ("f", "superseded"):
+                document.setdefault(LISTS[item.letter], []).append(text)
         return handle_file_text(document)
 
     def _fitting(self, entries: list[_Entry], left: int) -> list[_Entry]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.core.fold import RECORD_KINDS
 from passdown.core.handoff import (
     Decision,
+    Fact,
     GateResult,
     Gotcha,
     HandoffMetrics,
@@ -136,7 +137,11 @@ _ANY_BODY: dict[str, Type] = {
 _FIELDS: dict[str, dict[str, Type]] = {
     "decided": {"decisions": List(Part(Decision))},
     "gate_recorded": {"gates": List(Part(GateResult))},
-    "noted": {"patterns": List(Part(LearnedPattern)), "gotchas": List(Part(Gotcha))},
+    "noted": {
+        "patterns": List(Part(LearnedPattern)),
+        "gotchas": List(Part(Gotcha)),
+        "facts": List(Part(Fact)),
+    },
     "warned": {"warnings": List(TEXT)},
     "marked": {"marks": List(Part(StatusMark))},
     "gate_answered": {

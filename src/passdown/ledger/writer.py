@@ -17,6 +17,7 @@ from passdown.core.fold import (
     NO_TASK,
     Changes,
     TaskBefore,
+    fact_keys,
     first_status,
     fold_record,
     open_letters,
@@ -62,11 +63,12 @@ def derive_again(writer: Writer, record: Record) -> list[str]:
 
 def queries_ahead(task: str, kind: str, body: dict[str, Any]) -> list[Question]:
     """What `before_of` asks, to be asked ahead."""
-    letters, paths = open_letters(kind, body), paths_of(body)
+    letters, paths, keys = open_letters(kind, body), paths_of(body), fact_keys(body)
     return [
         lambda asked: asked.task(task),
         lambda asked: asked.open_items(task, letters),
         lambda asked: asked.known_paths(task, paths),
+        *([lambda asked: asked.current_facts(task, keys)] if keys else ()),
         *(partial(_item, address=(task, *key)) for key in settled_keys(task, body)),
     ]
 
@@ -78,7 +80,8 @@ def task_before(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> T
     known = reader.known_paths(task, paths_of(body))
     settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}
     statuses = {key: item.status for key, item in settled.items() if item is not None}
-    return TaskBefore(row.details, row.header, open_items, known, row.status, statuses)
+    facts = reader.current_facts(task, fact_keys(body))
+    return TaskBefore(row.details, row.header, open_items, known, row.status, statuses, facts)
 
 
 def _item(reader: Reader, address: tuple[str, str, int]) -> ItemRow | None:

@@ -92,6 +92,7 @@ def _handoff_schema() -> JsonObject:
         "phase": (),
         "decisions": ("summary", "rationale", "alternatives"),
         "artifacts": (),
+        "facts": (),
         "suggested_next_steps": (),
         "open_questions": (),
         "blockers": ("blocker", "suggested_resolution", "blocking_tasks", "requires_human"),
@@ -114,27 +115,26 @@ TOOLS: tuple[JsonObject, ...] = (
     ),
     _tool(
         "recall",
-        "Search everything recorded. Use it before deciding, and when something looks odd: was it "
-        "tried, why is it so?",
+        "Search everything recorded, before deciding and when something looks odd: was it tried, "
+        "why is it so?",
         _schema("query! kind task path limit", kind="decision, gotcha, pattern, handoff..."),
         is_reading=True,
     ),
     _tool(
         "show",
-        "Expand an id from a brief or a search: an item (T-1#d3), or a task (T-1) at a version, or "
-        "its history.",
+        "Open an id: an item (T-1#d3), or a task (T-1) at a version, or its history.",
         _schema("id! version history limit offset"),
         is_reading=True,
     ),
     _tool(
         "tasks",
-        "List tasks: status, phase, holder. Use it to find work, or an id.",
+        "List tasks: status, phase, holder; to find work, or an id.",
         _schema("status holder limit after", status={"enum": list(TASK_STATUSES)}),
         is_reading=True,
     ),
     _tool(
         "gates",
-        "List what a person has to approve before a task goes on. Only people can approve.",
+        "List what a person has to approve before a task goes on.",
         _schema("task all"),
         is_reading=True,
     ),
@@ -151,14 +151,14 @@ TOOLS: tuple[JsonObject, ...] = (
     ),
     _tool(
         "note",
-        "Record a pattern (needs location) or a gotcha (needs mitigation); without a task it holds "
-        "for all work. Or, with `to`, ask an agent of your run, or let it review your work.",
+        "Record a pattern (needs location), a gotcha (needs mitigation) or a fact (key: value); "
+        "without a task for all work. Or, with `to`, ask an agent of your run, or let it "
+        "review your work.",
         _schema(
             "kind! text! to location mitigation severity task tags agent key",
             Pattern,
             Gotcha,
-            kind={"enum": ["pattern", "gotcha", *REQUEST_KINDS]},
-            mitigation="how to avoid it",
+            kind={"enum": ["pattern", "gotcha", "fact", *REQUEST_KINDS]},
             tags=tool_type(fields_of(Pattern)["applies_to"].type),
         ),
     ),
@@ -174,7 +174,7 @@ TOOLS: tuple[JsonObject, ...] = (
     ),
     _tool(
         "knowledge_add",
-        "Record a component, rule or other fact of the project, as soon as you learn it.",
+        "Record a component, a rule or a relation of the project, as soon as you learn it.",
         _schema(
             "knowledge! task agent key",
             knowledge={

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.arguments import Suggestions
-from passdown.core.handoff import Decision, Handoff
+from passdown.core.handoff import Decision, Fact, Handoff
 from passdown.core.intake import check_entry, check_task, read_handoff, renamed_problems
 from passdown.core.items import item_lines, one_line
 from passdown.core.kinds import KINDS, WORKSPACE_TASK, parse_address
@@ -361,7 +361,7 @@ def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
     letters = {
         kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in _kinds_in_order()
     }
-    items = [item for part in letters.values() for item in state[part]]
+    items = [item for part in letters.values() for item in state.get(part, ())]
     head = (
         f"{state['task_id']}: {state['status']}, {state['phase']}, version {state['version']}, "
         f"held by {one_line(state['target_agent'] or state['created_by'])}, "
@@ -380,7 +380,7 @@ def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
 
 def _kinds_in_order() -> list[Any]:
     """The kinds of items, those first that say what to do."""
-    first = "hnbkqdgpwra"
+    first = "hnbkqfdgpwra"
     return [KINDS[letter] for letter in first]
 
 
@@ -452,6 +452,7 @@ _NOTE_NAMES = {
         "mitigation": "mitigation",
         "severity": "severity",
     },
+    "fact": {"text": "name", "value": "value", "status": "status", "location": "source"},
 }
 
 
@@ -496,7 +497,7 @@ def _command_text(command: HandoffCommand) -> str:
 
 
 def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
-    """Record a pattern or a gotcha; or ask an agent of a run, and give its answer."""
+    """Record a pattern, a gotcha or a fact; or ask an agent of a run, and give its answer."""
     if given["kind"] in REQUEST_KINDS:
         from passdown.relay.operations import only_run
 
@@ -509,7 +510,9 @@ def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
 
 
 def note_problems(given: JsonObject) -> list[Problem]:
-    """What the rules of its kind say against a note: a pattern has a place, a gotcha a remedy."""
+    """What the rules of its kind say against a note: a pattern has a place, a gotcha a remedy, a
+    fact a value.
+    """
     kind: object = given.get("kind")
     if kind in REQUEST_KINDS and not given.get("to"):
         return [Problem("to", "required", "is missing", "an agent of your run")]
@@ -528,6 +531,9 @@ def note_problems(given: JsonObject) -> list[Problem]:
 def _note_entry(given: JsonObject) -> JsonObject:
     names = _NOTE_NAMES[given["kind"]]
     entry = {names[name]: value for name, value in given.items() if name in names}
+    if given["kind"] == "fact" and "value" not in entry:
+        fact = Fact.from_text(str(entry.get("name", "")))
+        entry |= {"name": fact.pop("key"), **fact}
     return {"severity": "medium", **entry} if given["kind"] == "gotcha" else entry
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.index_entries import COMPARED_LETTERS, IndexedText, indexed_texts
-from passdown.core.kinds import KINDS, LIVE
+from passdown.core.kinds import KINDS, LIVE, parse_address, stream_of
 from passdown.core.words import NEAR_DUPLICATE, similarity
 from passdown.errors import Problem
 
@@ -104,16 +104,30 @@ _NAMED = 5
 def current_decisions(
     reader: Reader, entries: Iterable[IndexedEntry]
 ) -> dict[str, tuple[IndexedEntry, ...]]:
-    """For each superseded decision among some entries what holds in its place, the newest first.
+    """For each superseded decision or fact among some entries what holds in its place, the newest
+    first.
 
     More than one holds where the chain from it forked. Where none does any more, it is the newest
     at an end; nothing where nothing supersedes it.
     """
-    starts = [entry.address for entry in entries if entry.status == "superseded"]
-    if not starts:
-        return {}
-    later = reader.superseding(starts, MOST_FOLLOWED)
-    return {start: _chain_ends(start, later) for start in starts}
+    old = [entry for entry in entries if entry.status == "superseded"]
+    facts = {each.address: _current_fact(reader, each) for each in old if each.kind == "fact"}
+    starts = [entry.address for entry in old if entry.kind != "fact"]
+    later = reader.superseding(starts, MOST_FOLLOWED) if starts else {}
+    return {**facts, **{start: _chain_ends(start, later) for start in starts}}
+
+
+def _current_fact(reader: Reader, entry: IndexedEntry) -> tuple[IndexedEntry, ...]:
+    """The newest fact of the same key."""
+    address = parse_address(entry.address)
+    row = reader.item(*address) if address else None
+    record = reader.record(stream_of(entry.task), entry.position)
+    if row is None or record is None:
+        return ()
+    key = record.document()[row.field][row.index]["key"]
+    newest = reader.current_facts(entry.task, [key]).get(key)
+    found = reader.entry_at(newest.address) if newest else None
+    return (found,) if found else ()
 
 
 def _chain_ends(

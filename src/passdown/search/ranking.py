@@ -615,7 +615,7 @@ class Search:
     def _with_successors(
         self, scored: list[tuple[IndexedEntry, float]]
     ) -> list[tuple[IndexedEntry, float]]:
-        """A decision that holds answers as well as the one that it took the place of."""
+        """A decision or fact that holds answers as well as the one that it took the place of."""
         best = {entry.id: (entry, score) for entry, score in scored}
         held = current_decisions(self._reader, (entry for entry, _ in scored))
         for entry, score in scored:

@@ -9,6 +9,7 @@ import os.path
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.items import key_label
 from passdown.core.record import Head, Record
 from passdown.core.rows import InboxRow, ItemRow, LabelRow, LinkRow, TaskRow
 from passdown.core.values import NamedTuple
@@ -232,6 +233,11 @@ class Reader(SearchReader):
             values = {"task": task, "label": label, "limit": limit}
             found += items_of(self.run("labelled_items", values))
         return found
+
+    def current_facts(self, task: str, keys: Sequence[str]) -> dict[str, ItemRow]:
+        """The newest fact of each of some keys, withdrawn or not; unknown keys are left out."""
+        rows = {key: self.labelled_items(task, [key_label(key)], 1) for key in keys}
+        return {key: found[0] for key, found in rows.items() if found}
 
     def labels_of_task(self, task: str) -> list[LabelRow]:
         """Everything that a task's items are filed under, sorted."""

@@ -159,6 +159,9 @@ def decide(
     )
 
 
+NOTE_KINDS = ("pattern", "gotcha", "fact")
+
+
 def note(
     context: Context,
     kind: str,
@@ -172,14 +175,14 @@ def note(
 
     Args:
         kind: pattern (with pattern, location, applies_to) or gotcha (issue, mitigation, severity,
-            discovered_in).
+            discovered_in) or fact (name, value, status, source; a value of None withdraws it).
         agent: Who learned it.
         task: The task that it belongs to; without one it concerns all work.
         key: Idempotency key: a retry with the same key gives the same receipt.
         **fields: The fields of its kind.
     """
-    if kind not in ("pattern", "gotcha"):
-        problem = Problem("kind", "invalid_choice", f"{str(kind)[:40]!r}", "pattern | gotcha")
+    if kind not in NOTE_KINDS:
+        problem = Problem("kind", "invalid_choice", f"{str(kind)[:40]!r}", " | ".join(NOTE_KINDS))
         raise InvalidInput("nothing was changed", [problem])
     return add_entry(context, kind, task, agent, fields, key=key)
 
@@ -230,8 +233,8 @@ def add_entry(
     key: str | None = None,
     expect_version: int | None = None,
 ) -> Receipt:
-    """Record one decision, pattern, gotcha, warning or gate result; without a task, for all
-    work.
+    """Record one decision, pattern, gotcha, fact, warning or gate result; without a task, for
+    all work.
     """
     problems = [*id_problems(task, "task")] if task is not None else []
     problems += [*agent_problems(agent, "agent"), *_version_problems(expect_version)]
@@ -272,13 +275,14 @@ def add_entry(
 def _was_taken_back(context: Context, receipt: Receipt) -> bool:
     with context.store.reading() as reader:
         rows = reader.items_at(receipt.task, receipt.version)
-    return any(row.status in ("retracted", "reverted", "superseded") for row in rows)
+    return any(row.status in ("retracted", "reverted", "superseded", "withdrawn") for row in rows)
 
 
 _ENTRIES = {
     "decision": ("decided", "decisions"),
     "pattern": ("noted", "patterns"),
     "gotcha": ("noted", "gotchas"),
+    "fact": ("noted", "facts"),
     "warning": ("warned", "warnings"),
     "gate": ("gate_recorded", "gates"),
 }
@@ -298,7 +302,8 @@ def set_status(
     Args:
         item: The address of the item, such as T-1#b2.
         status: Of a blocker resolved, of a question answered, of a next step done, of a decision
-            accepted or reverted, of a pattern, gotcha or warning retracted.
+            accepted or reverted, of a pattern, gotcha or warning retracted, of a fact
+            verified, assumed, open or withdrawn.
         agent: Who changes it.
         reason: Why.
         key: Idempotency key: a retry with the same key gives the same receipt.
@@ -497,7 +502,7 @@ def handoff_context(
     sender = row.header["source_agent"] or row.holder
     decisions = [d for letter, d in items if letter == "d" and d["agent"] == (agent or sender)]
     live = [d for d in decisions if d["status"] in ("accepted", "proposed")]
-    refs = [d["address"] for letter, d in items if letter in "pgqbn" and d["status"] in _LIVE]
+    refs = [d["address"] for letter, d in items if letter in "pgqbnf" and d["status"] in _LIVE]
     handed = sorted((d for letter, d in items if letter == "h"), key=itemgetter("version"))
     named = handed[-1].get("memory_refs", ()) if handed else ()
     return HandoffContext(
@@ -510,7 +515,7 @@ def handoff_context(
     )
 
 
-_LIVE = ("open", "active")
+_LIVE = ("open", "active", "verified", "assumed")
 
 if TYPE_CHECKING:
     Seen = tuple[tuple[str, ...], Edge | None]

@@ -53,6 +53,7 @@ _LIVE = ("accepted", "proposed")
 # Letter of the items, their list in a state, and the section of an injected text that has them.
 _INJECTED = (
     ("r", "reading", "files_to_read"),
+    ("f", "facts", "facts"),
     ("p", "patterns", "patterns"),
     ("g", "gotchas", "gotchas"),
     ("w", "warnings", "gotchas"),
