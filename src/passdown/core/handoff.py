@@ -203,7 +203,7 @@ class Gotcha:
     """Something that went wrong or would, and how to avoid it."""
 
     issue: str = declare(
-        TEXT, "The gotcha in one sentence", example="Something to watch out for.", takes_text=True
+        TEXT, "The gotcha in one sentence", example="What to watch out for.", takes_text=True
     )
     mitigation: str = declare(TEXT, "How to avoid or handle it", example="How to avoid it.")
     severity: str = declare(Choice(*LEVELS), example="medium")
@@ -289,7 +289,7 @@ class Fact:
         "Its value; null withdraws the fact",
         default=None,
         made=str,
-        example=8080,
+        example=80,
         hint="null: no longer",
     )
     status: str = declare(Choice(*FACT_STATUSES, ""), default="", example="verified")

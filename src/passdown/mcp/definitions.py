@@ -128,13 +128,13 @@ TOOLS: tuple[JsonObject, ...] = (
     ),
     _tool(
         "tasks",
-        "List tasks: status, phase, holder; to find work, or an id.",
+        "List tasks: status, phase, holder. Use it to find work or ids.",
         _schema("status holder limit after", status={"enum": list(TASK_STATUSES)}),
         is_reading=True,
     ),
     _tool(
         "gates",
-        "List what a person has to approve before a task goes on.",
+        "List what a person has to approve before others can go on with a task.",
         _schema("task all"),
         is_reading=True,
     ),
@@ -146,7 +146,7 @@ TOOLS: tuple[JsonObject, ...] = (
     ),
     _tool(
         "decide",
-        "Record one decision and why, as soon as it is made. Without a task it holds for all work.",
+        "Record one decision and why, as soon as it is made; without a task for all work.",
         _schema("summary rationale task alternatives paths tags supersedes agent key", Decision),
     ),
     _tool(
