@@ -385,7 +385,7 @@ _PENDING = re.compile(
     r"[(\[\u2014\u2013-] ?((?:still )?(?:pending|to-?do|not (?:yet )?started|next))[)\]]?$",
     re.IGNORECASE,
 )
-_RECEIVER = re.compile(r"\bnext (?:agent|session)\b", re.IGNORECASE)
+_RECEIVER = re.compile(r"\bnext (?:agent|session)\b|start here", re.IGNORECASE)
 # A heading below "Next steps" that tells of something else.
 _TELLING = re.compile(
     r"\b(?:learned|remember|works|working|completed|achieved|insights?|principles|facts|"
@@ -423,7 +423,8 @@ def is_exact(cue: Cue) -> bool:
 
 # The forms of an item: an order to do something, or a question.
 _VERBS = (
-    r"add|address|adjust|allow|analy[sz]e|apply|archive|ask|assess|audit|backfill|benchmark|bring|"
+    r"add|address|adjust|allow|analy[sz]e|apply|archive|ask|assess|assign|audit|backfill|begin|"
+    r"benchmark|bring|choose|contact|coordinate|delegate|escalate|present|prioriti[sz]e|research|"
     r"build|bump|calibrate|call|capture|change|check|clean|clear|close|collect|commit|compare|"
     r"complete|configure|confirm|connect|consider|continue|convert|copy|cover|create|cut|debug|"
     r"decide|define|delete|deploy|design|determine|disable|discuss|document|draft|drop|enable|"
@@ -464,7 +465,7 @@ def is_question(text: str) -> bool:
 
 # The word that announces a kind ends its phrase: "errors in the log", but not "error handling".
 _TAIL = re.compile(
-    r"\s*(?:$|[^\w\s]|\d|(?:logs?|list|summary|notes?|analysis|assessment|register|overview|details?|"
+    r"\s*(?:$|[^\w\s]|(?:\w+ed|remains?|logs?|list|summary|notes?|analysis|assessment|register|overview|details?|"
     r"items?|section|table|matrix|report|mitigations?|issues?|tasks?|problems?|and|or|for|to|from|of|by|in|on|with|within|at|before|after|"
     r"during|while|when|that|which|we|i|you|is|are|still|found|identified|encountered|made|taken|"
     r"resolved?|remaining|left|here|this|so|as|per|if|until|about|regarding|learned|needed|pending|"
@@ -521,8 +522,8 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
     """The kind announced by the headings, labels and keys above a block; the nearest decides.
 
     Where one names several, or what is `said` is put in another way, its form decides. Text in
-    parentheses doesn't count. Next steps and gotchas continue below further headings; other kinds
-    hold only directly below, or below labels and keys. Facts for the next agent are no steps.
+    parentheses doesn't count. Questions hold only directly below, or below
+    labels and keys; other kinds also below further headings. Facts for the next agent are no steps.
     """
     is_near = True
     titles = [_bare(title) for title in reversed(trail)]
@@ -539,12 +540,13 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
             cues = [Cue(QUESTION, 0.9, bare)]  # what is open below decisions
         elif title.endswith(":") and field_of(bare):
             cues = []
-        is_over = is_solved(title)
-        if is_over and any(cue.kind in (GOTCHA, BLOCKER, QUESTION) for cue in cues):
+        if is_solved(bare) and any(cue.kind in (GOTCHA, BLOCKER, QUESTION) for cue in cues):
             return None
         is_fact = _RECEIVER.search(bare) and any(map(_FACTS.search, trail[len(trail) - depth :]))
-        wide = () if is_fact else (NEXT, GOTCHA)
+        wide = () if is_fact else (NEXT, GOTCHA, DECISION, BLOCKER)
         cues = [cue for cue in cues if is_near or cue.kind in wide]
+        if said and cues and _RECEIVER.search(cues[0].words) and not _is_step(said):
+            cues = []  # a fact for the next session
         if cues:
             cue = _by_form(cues, said)
             return cue._replace(confidence=0.9 - 0.05 * min(depth, 3))
@@ -566,6 +568,11 @@ def by_order(trail: tuple[str, ...], said: str) -> Cue | None:
     title = trail[-1] if len(trail) > 1 else ""
     is_order = _ORDER_TITLE.fullmatch(title) is not None and not said.startswith(("`", "$"))
     return Cue(NEXT, 0.7, title.lower()) if is_order else None
+
+
+def _is_step(said: str) -> bool:
+    is_order = ORDER.match(said.replace(":", "", 1)) is not None
+    return is_order or BY_KIND[NEXT].sure.search(said) is not None
 
 
 def _by_form(cues: list[Cue], said: str) -> Cue:
@@ -616,6 +623,8 @@ def by_opening(text: str) -> Cue | None:
     """The kind that a line names before its first colon."""
     bare = _SNAKE.sub(lambda match: match[0].replace("_", " "), without_signs(text))
     cue = _first_cue(0.9, ((words.kind, words.label.match(bare)) for words in WORDS))
+    if cue and cue.words == "recommendation:" and ORDER.match(bare, len(cue.words)):
+        cue = cue._replace(kind=NEXT)
     return cue or (Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None)
 
 

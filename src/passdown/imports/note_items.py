@@ -615,7 +615,7 @@ class _ItemExtractor:
                 self._add(opening, part)
             elif len(lines) > 1 and (part.text.endswith(":") or _is_beside(part.text)):
                 continue
-            else:
+            elif by_heading(block.trail[-1:], part.text):
                 # A warning among steps is no step.
                 words = by_words(part.text) if heading.kind == NEXT else None
                 is_warning = words is not None and words.kind == GOTCHA
