@@ -107,7 +107,7 @@ def _words(kind: str, *, title: str, column: str, label: str, sure: str, weak: s
         rf"\b(?:{title})(?!\w)".replace("{LAST}", _LAST),
         rf"(?:{column})",
         # A few words may precede the colon: "Risk R-01:", "Decision (final):".
-        rf"(?:{label})\b[^.:|\n]{{0,40}}:(?=\s|$)",
+        rf"(?:{label})\b(?:[^.:|\n]|\.(?=\w)){{0,40}}:(?=\s|$)",
         rf"\b(?:{sure})\b",
         rf"\b(?:{weak})\b",
     )
@@ -132,7 +132,8 @@ WORDS: tuple[Words, ...] = (
         awaiting|waiting for|requires?) (?:your |user |human |a |an )?(?:input|decisions?|
         answers?|confirmation|clarification|feedback)|(?:things|points|
         topics) to (?:decide|clarify|discuss|confirm)|ask (?:the )?user|
-        clarifications? needed
+        clarifications? needed|(?:for|to) discussion|discussion points|need from (?:you|
+        the user)
         """,
         column=r"(?:open |finalized |research )?questions?|unknowns?",
         label=r"""
@@ -153,7 +154,7 @@ WORDS: tuple[Words, ...] = (
         BLOCKER,
         title=r"""
         blockers?|blocked(?: by| on)?|blocking(?! \w+ (?:fix|fixed))|impediments?|
-        obstacles?|show-?stoppers?|(?:a)?waiting(?: on| for)?|stuck|needs? from \w+|
+        obstacles?|show-?stoppers?|(?:a)?waiting(?: (?:on|for).*)?|stuck|needs? from \w+|
         (?:can(?:not|'t)) (?:proceed|continue)|(?:must|to) be (?:resolved|fixed|
         done) (?:first|before)
         """,
@@ -167,9 +168,9 @@ WORDS: tuple[Words, ...] = (
         blocked (?:by|on|until|because|due to|pending)|blocked(?= ?[\u2014\u2013:(-] ?\w)|
         waiting (?:for|on) \w+|awaiting (?:\w+ ){0,3}(?:approval|access|credentials|
         sign-?off|keys?)|can(?:not|'t) (?:continue|proceed|go on)|can(?:not|
-        't) be \w+ (?:until|before|without)|(?:access|permission|generation|
-        request) (?:is|was|to \w+ is) denied|(?:no|without|lacks?|
-        missing) (?:the )?(?:access|permissions?|credentials) (?:to|for|on)
+        't) be \w+ (?:until|before|without)|(?:access|permission|generation|request) (?:is|
+        was|to \w+ is) denied|(?:no|without|lacks?|missing) (?:the )?(?:access|
+        permissions?|credentials) (?:to|for|on)
         """,
         weak=_NEVER,
     ),
@@ -177,9 +178,13 @@ WORDS: tuple[Words, ...] = (
         DECISION,
         title=r"""
         decisions?(?: made| taken| log)?|assumptions?|resolutions?|fallback|choices made|
-        why we chose|(?:key|design|technical|architectur\w+) choices|agreed(?: on)?|
-        deviations?|what (?:we|i|was|the user|they) (?:decided|chose|agreed)|locked[ -]in|
-        settled
+        why we chose|(?:key|design|technical|architectur\w+) choices|agree(?:d|
+        ments?)(?: (?:on|upon|approach|plan))?|deviations?|(?:accepted |
+        key )?trade-?offs(?: made| accepted)|accepted trade-?offs|design rationale|
+        why (?:we|i) (?:did|chose|use|picked|went).*|(?:chosen|selected) approach|
+        approach (?:chosen|taken|selected)|rejected (?:alternatives|approaches|options|
+        ideas)|considered and rejected|what (?:we|i|was|the user|they) (?:decided|chose|
+        agreed)|locked[ -]in|settled
         """,
         column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
         label=r"""
@@ -199,18 +204,23 @@ WORDS: tuple[Words, ...] = (
         GOTCHA,
         title=r"""
         risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|
-        failures|failure modes?|(?:what |approaches that )?(?:failed|did ?n[o']t work)|
+        failures|failure modes?|(?:what |approaches that )?(?:failed(?: (?:approaches|
+        attempts|experiments|ideas|solutions|tests?|checks?|builds?))?|did ?n[o']t work)|
         dead ends?|(?:technical )?debt|limitations?|anti-?patterns?|pitfalls?|threats?|
         discrepanc(?:y|ies)|watch[- ]?outs?(?: for)?|be careful|careful|to note|problems|
-        bugs|(?:\w+ )?issues|root causes?|vulnerabilit(?:y|ies)|traps?|errors|
-        insufficient|shortcomings|drawbacks|workarounds|sharp edges|edge cases|
-        corrections|non-?goals|(?:doesn't|does not|not) work(?:ing)?|what(?: is|
-        's) (?:wrong|missing|broken)|broken|(?:do|must) not(?= ?$| ?[:(]| (?:do|touch|
-        change|break|repeat|use|re-?\w+|modify|edit))|don'?ts?|never(?: do)?|
-        hard (?:rules|constraints)|invariants|guard-?rails|non-negotiables?|lessons|
-        learnings|quirks?|foot-?guns?|land-?mines?|non-obvious|surprises?|heads[- ]?up|
-        won't tell you|bit (?:us|me)|hard way|(?:worth|good to) know(?:ing)?|keep in mind|
-        (?:things )?to (?:know|watch|remember|avoid)|reminders|known (?:\w+ )?(?:notes|
+        bugs|(?:\w+ )?issues|root causes|vulnerabilit(?:y|ies)|traps?|errors|insufficient|
+        shortcomings|drawbacks|workarounds|(?:sharp|rough) edges|blind spots?|regressions|
+        cautions?|hidden assumptions|(?:flaky|failing|broken|skipped) (?:tests?|checks?|
+        builds?)|edge cases|corrections|non-?goals|(?:doesn't|does not|not) work(?:ing)?|
+        what(?: is|'s) (?:wrong|missing|broken)|broken|(?:do|must) not(?: (?:do|touch|
+        change|break|repeat|use|re-?\w+|modify|edit).*)?|what not to do|not to (?:do|touch|
+        change)|don'?t(?:s| (?:touch|repeat|do|change|use|forget|break|re-?\w+|modify|
+        edit).*)?|never(?: do)?|hard (?:rules|constraints)|invariants|guard-?rails|
+        non-negotiables?|lessons|learnings|what (?:we|i)(?:'ve| have)? learned|
+        things learned|quirks?|foot-?guns?|land-?mines?|(?:non-|not )obvious(?: \w+)?|
+        surprises?|heads[- ]?up|won't tell you|bit (?:us|me)|hard way|(?:worth|
+        good to) know(?:ing)?|keep in mind|(?:things )?(?:to|must) (?:know|watch(?: out)?|
+        remember|avoid)(?: for)?|remember{LAST}|reminders|known (?:\w+ )?(?:notes|
         constraints)|(?:important|critical) (?:notes?|details|facts)
         """,
         column=r"""
@@ -223,8 +233,7 @@ WORDS: tuple[Words, ...] = (
         careful|known (?:issue|gap|limitation|bug|problem)s?|key gap|gap|limitation|
         constraint|exposed|note well|nb|pitfall|watch[- ]?out|problem|bug|trap|quirk|
         key (?:discovery|finding|insight|learning)|critical (?:issue|note|detail)|
-        lessons?(?: learned)?|heads[- ]?up|do not|don't|never|reminder|blind spot|
-        note(?=:)
+        lessons?(?: learned)?|heads[- ]?up|do not|don't|never|reminder|blind spot|note(?=:)
         """,
         sure=r"""
         watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|
@@ -234,9 +243,9 @@ WORDS: tuple[Words, ...] = (
         remembering)|silently (?:drop|fail|ignor|skip|swallow|los|truncat|overwrit|miss|
         disabl|discard)\w*|(?:drop|fail|ignor|skip|swallow|los|truncat|
         overwrit)\w* (?:\w+ ){0,3}silently|not yet (?:implemented|supported|integrated|
-        tested|created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|
-        (?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|
-        ing)?|validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|
+        tested|created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|(?:has|
+        have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|
+        validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|
         requires? (?:an? |the )?(?:running|manual|live|network|internet|actual)|(?:is|are|
         only) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|
         implementation)|turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+|
@@ -251,9 +260,9 @@ WORDS: tuple[Words, ...] = (
         causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|deadlock|leak)s?
         """,
         weak=r"""
-        risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|
-        hard-?coded|workaround|limitations?|gaps?|however|actually|re-?try|retries|
-        time-?outs?|times out|50[0-4]
+        risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|
+        workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|
+        times out|50[0-4]
         """,
     ),
     _words(
@@ -286,26 +295,32 @@ WORDS: tuple[Words, ...] = (
         next(?:{LAST}| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|
         order|priorit(?:y|ies))\b)|next up|(?:pick up|continue) (?:here|from|with)|
         remaining|to resume|resume(?: (?:here|from|with|point|instructions|command|work|
-        at)|{LAST})|resuming|continu(?:e|ation){LAST}|whats? left|what(?:'s| is) (?:left|
-        next|open|remaining|pending|missing to)|start here|where to (?:start|pick up)|
-        picking up|first thing|immediate{LAST}|upcoming|to finish|outstanding|
-        what you need to do|must do|(?:your|immediate) (?:immediate )?tasks?|
-        not (?:yet )?(?:started|tested|verif(?:y|ied)|done)|(?:work|task) queue|
-        plan{LAST}|suggestions{LAST}|\w+ order{LAST}|needs? (?:\w+ )?(?:test|review|fix|
-        verif|check|work)\w*|(?:un(?:tested|finished)|incomplete|parked|deferred|
-        in progress)(?:{LAST}| (?:work|items?|tasks?))|(?<!no )(?:clean-?up|work|changes|
-        fixes|tests?|testing) (?:still )?(?:needed|required)|
-        (?:still )?open(?: (?:threads|ends|loops|items?|tasks?|work|todos?|prs?))|
-        (?:still )?open{LAST}|(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|
-        work|actions?|items?)|pending|still (?:needs?|to do|open|outstanding|required|
-        missing)|then{LAST}|what to do|do (?:next|first)|to be done|how to (?:continue|
-        resume|proceed)|future(?: work)?|to-?dos?|actions?(?:{LAST}| items?| (?:required|
-        needed|pending))|should do|guidance|recommendations?|instructions?|priorit(?:y|
-        ies)|phasing|(?<!how )to (?:validate|verify|do|apply|test|check|fix|investigate|
-        review|address|implement|resolve|add|build|write|finish|complete|ship)|left to do|
-        follow-?ups?|action items|treatment sequence|requirements for|focus areas?|
-        validation focus|backlog|work items|ordering|roadmap|implementation (?:order|plan|
-        sequence|phases)|(?:should|must|shall)(?! read)(?=.*:$| do)
+        at)|{LAST})|resuming|continu(?:e|ation){LAST}|whats? left|what (?:still )?remains|
+        what needs (?:to happen|doing)|what(?:'s| is) (?:left|next|open|remaining|pending|
+        missing to)|start here|where to (?:start|pick up)|picking up|first thing|
+        immediate{LAST}|upcoming|to finish|outstanding|what you need to do|must do|(?:your|
+        immediate) (?:immediate )?tasks?|not (?:yet )?(?:started|tested|verif(?:y|ied)|
+        done|implemented)|(?:work|task) queue|plan{LAST}|suggestions{LAST}|\w+ order{LAST}|
+        needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|(?:un(?:tested|finished)|
+        incomplete|parked|deferred|in progress)(?:{LAST}| (?:work|items?|tasks?))|
+        (?<!no )(?:clean-?up|work|changes|fixes|tests?|testing|
+        verification) (?:still )?(?:needed|required)|(?:still )?open(?: (?:threads|ends|
+        loops|items?|tasks?|work|todos?|prs?))|(?:still )?open{LAST}|(?:first|manual|
+        pending|outstanding|open) (?:steps?|tasks?|work|actions?|items?)|pending(?:{LAST}| (?:work|
+        tasks?|items?|actions?|changes|steps?|fixes|reviews?|tests?|testing|for|from|
+        before|prs?|human|verification|implementation))|still (?:needs?|to do|open|
+        outstanding|required|missing)|then{LAST}|what to do|do (?:this )?(?:next|first)|
+        before (?:you )?(?:merg|ship|releas|deploy|launch)\w*|(?:later|short-term|
+        nice to haves?|quick wins){LAST}|your mission|next (?:phase|milestones?){LAST}|
+        (?:possible|future|suggested|potential) (?:improvements|enhancements)|to be done|
+        how to (?:continue|resume|proceed)|future(?: work)?|to-?dos?|actions?(?:{LAST}| items?)|
+        actions? (?:required|needed|pending)|should do|guidance|recommendations?|
+        instructions?|priorit(?:y|ies)|phasing|(?<!how )to (?:validate|verify|do|apply|
+        test|check|fix|investigate|review|address|implement|resolve|add|build|write|finish|
+        complete|ship)|left to do|follow[- ]?ups?|action items|treatment sequence|
+        requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|
+        implementation (?:order|plan|sequence|phases|steps)|(?:should|must|
+        shall)(?! read)(?=.*:$| do)
         """,
         column=r"""
         (?:next |recommended |required |corrective )?(?:actions?|steps?)(?: needed| required)?|
@@ -319,11 +334,11 @@ WORDS: tuple[Words, ...] = (
         """,
         sure=r"""
         \A(?:next|then|after that|afterwards|finally),? (?:you |we |i |
-        someone )?(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|
-        next (?:step|up|thing)|(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|
+        someone )?(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|
+        up|thing)|(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|
         still needs? \w+ing|(?:should|must|shall) (?:now |next |then |be )?(?:validate|
-        verify|confirm|focus|add|fix|write|test|check|implement|run|update|review|
-        document|investigate|executed|integrate|remove|replace|move|extend|decide|finish|
+        verify|confirm|focus|add|fix|write|test|check|implement|run|update|review|document|
+        investigate|executed|integrate|remove|replace|move|extend|decide|finish|
         continue(?! \w+ing)|start|begin|wire|handle|make|create|build|cover|measure|
         restructure|refactor|rename|migrate|split)(?!\w*ing)\w*
         """,
@@ -378,6 +393,7 @@ _OTHER = re.compile(
 
 # "If anything is unclear:" announces no question, and "For the next agent" facts beside steps.
 _CONDITION = re.compile(r"(?:if|when|in case|no)\b", re.IGNORECASE)
+_DONE = re.compile(r"\W*(?:completed|finished|done|previous|past)\b", re.IGNORECASE)
 _FACTS = re.compile(
     r"\b(?:context|state|status|files|resources|references|results|time|contact)\b", re.IGNORECASE
 )
@@ -433,7 +449,9 @@ _VERBS = (
     r"include|increase|inspect|install|integrate|introduce|investigate|keep|launch|let|link|load|"
     r"log|look|make|manage|map|measure|merge|migrate|modify|monitor|move|notify|open|optimi[sz]e|"
     r"parse|pass|patch|persist|pick|plan|polish|populate|port|post|prepare|proceed|profile|promote|"
-    r"prove|provide|publish|pull|push|put|re-?\w{3,12}|reach|read|rebase|recheck|record|reduce|"
+    r"prove|provide|publish|pull|push|put|re-\w{2,12}|"
+    r"re(?:build|create|deploy|do|fine|generate|install|organi[sz]e|run|structure|test|think|train|use|"
+    r"work|write)|reach|read|rebase|recheck|record|reduce|"
     r"refactor|register|release|remove|rename|replace|report|request|reset|resolve|restart|restore|"
     r"resume|retry|return|review|revisit|rotate|run|save|scan|schedule|seed|send|separate|set|ship|"
     r"show|sign|simplify|smoke|spike|split|start|stop|store|submit|support|swap|switch|sync|tag|"
@@ -445,6 +463,13 @@ _BEFORE_ORDER = (
     r"(?:after|once|when|if|before|on) [^,:.]{1,60})[,:]?\s+)?"
 )
 ORDER = re.compile(rf"{_BEFORE_ORDER}(?:set up|clean up|follow up|{_VERBS})\b(?!:)", re.IGNORECASE)
+# Those that are no nouns as well.
+_PLAIN_ORDER = re.compile(
+    rf"{_BEFORE_ORDER}(?:add|build|commit|complete|create|deploy|finish|fix|implement|install|"
+    r"investigate|merge|migrate|move|publish|push|refactor|remove|replace|run|update|verify|write)\b"
+    r"(?!:)",
+    re.IGNORECASE,
+)
 TO_DECIDE = re.compile(
     rf"{_BEFORE_ORDER}(?:(?:start with|need to)\W+)?"
     r"(?:(?:decide|choose|clarify|figure out|agree on)\b|"
@@ -467,7 +492,7 @@ def is_question(text: str) -> bool:
 _TAIL = re.compile(
     r"\s*(?:$|[^\w\s]|(?:\w+ed|remains?|logs?|list|summary|notes?|analysis|assessment|register|overview|details?|"
     r"items?|section|table|matrix|report|mitigations?|issues?|tasks?|problems?|and|or|for|to|from|of|by|in|on|with|within|at|before|after|"
-    r"during|while|when|that|which|we|i|you|is|are|still|found|identified|encountered|made|taken|"
+    r"during|while|when|that|which|we|i|you|is|are|still|us|me|found|identified|encountered|made|taken|"
     r"resolved?|remaining|left|here|this|so|as|per|if|until|about|regarding|learned|needed|pending|"
     r"required)\b)",
     re.IGNORECASE,
@@ -476,7 +501,7 @@ _TAIL = re.compile(
 
 def _announced(said: str) -> list[Cue]:
     """The kinds that a heading or key names, in the order of the table."""
-    if _CONDITION.match(said):
+    if _CONDITION.match(said) or _DONE.match(said):
         return []
     found: list[Cue] = []
     taken: list[tuple[int, int]] = []
@@ -582,7 +607,7 @@ def _by_form(cues: list[Cue], said: str) -> Cue:
     by_kind = {cue.kind: cue for cue in cues}
     is_asked = is_question(said) or TO_DECIDE.match(said) is not None
     if QUESTION in by_kind and said and not is_asked:
-        if ORDER.match(said):
+        if _PLAIN_ORDER.match(said):
             return by_kind[QUESTION]._replace(kind=NEXT)
         return next((cue for cue in cues if cue.kind != QUESTION), cues[0])
     if NEXT in by_kind and BLOCKER not in by_kind and ORDER.match(said):
@@ -604,6 +629,11 @@ def by_column(name: str) -> Cue | None:
     """The kind announced by the name of a column or member."""
     named = name.replace("_", " ")
     return _first_cue(0.9, ((words.kind, words.column.fullmatch(named)) for words in WORDS))
+
+
+def by_name(name: str) -> Cue | None:
+    """The kind announced by a label, with or without further words: `Open question for Ann`."""
+    return by_column(name) or by_opening(f"{name}:")
 
 
 def snake_case(key: str) -> str:
@@ -823,9 +853,7 @@ def _labelled(line: str) -> tuple[str, str]:
     if match is None:
         return "", ""
     is_bold = without_signs(raw.strip()).startswith(("**", "__"))
-    is_known = is_bold or bool(
-        field_of(match[1]) or by_column(match[1]) or by_opening(f"{match[1]}:")
-    )
+    is_known = is_bold or field_of(match[1]) or by_name(match[1])
     return (match[1], match[2]) if is_known else ("", "")
 
 
@@ -845,7 +873,7 @@ def labelled_cells(text: str, start: int, end: int) -> tuple[Cell, ...]:
         else:
             texts[-1].append(line.text)
             spans[-1] = (spans[-1][0], line.end)
-    if not any(field_of(name) or by_column(name) for name in names[1:] if name):
+    if not any(field_of(name) or by_name(name) for name in names[1:] if name):
         return ()
     said = (clean("\n".join(lines)) for lines in texts)
     return tuple(Cell(n, t, *span) for n, t, span in zip(names, said, spans, strict=True) if t)
@@ -1027,7 +1055,7 @@ class _BlockParser:
         name = _labelled(text)[0]
         if name and self.form == "text" and field_of(name):
             return False
-        return _opens_kind(text) or (bool(name) and by_column(name) is not None)
+        return _opens_kind(text) or (bool(name) and by_name(name) is not None)
 
     def _is_line_over(self) -> bool:
         """Whether the block's last line ends a sentence, or is too short to be a wrapped one."""

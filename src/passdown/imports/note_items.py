@@ -31,6 +31,7 @@ from passdown.imports.note_blocks import (
     by_column,
     by_heading,
     by_hints,
+    by_name,
     by_opening,
     by_order,
     by_words,
@@ -606,21 +607,20 @@ class _ItemExtractor:
             return
         # What follows a line in bold explains it.
         is_led = len(raw) > 1 and _BOLD_LINE.fullmatch(raw[0].strip()) is not None
-        if is_led and heading.kind in (DECISION, GOTCHA, QUESTION):
-            lines = lines[:0]
-        for start, end in lines if len(lines) > 1 else [(block.start, block.end)]:
-            part = self._part(block, start, end)
-            opening = by_opening(part.text)
-            if opening and is_exact(opening):
-                self._add(opening, part)
-            elif len(lines) > 1 and (part.text.endswith(":") or _is_beside(part.text)):
-                continue
-            elif by_heading(block.trail[-1:], part.text):
-                # A warning among steps is no step.
-                words = by_words(part.text) if heading.kind == NEXT else None
-                is_warning = words is not None and words.kind == GOTCHA
-                cue = words if words and is_warning else heading._replace(confidence=0.6)
-                self._add(cue, part, is_listed=not is_warning)
+        is_one = len(lines) < 2 or (is_led and heading.kind in (DECISION, GOTCHA, QUESTION))
+        for start, end in [(block.start, block.end)] if is_one else lines:
+            self._remark(self._part(block, start, end), is_one=is_one)
+
+    def _remark(self, part: Block, *, is_one: bool) -> None:
+        """A line of a paragraph below a heading; a warning among steps is no step."""
+        opening, heading = by_opening(part.text), by_heading(part.trail[-1:], part.text)
+        if opening and is_exact(opening):
+            self._add(opening, part)
+        elif heading and (is_one or not (part.text.endswith(":") or _is_beside(part.text))):
+            words = by_words(part.text) if heading.kind == NEXT else None
+            is_warning = words is not None and words.kind == GOTCHA
+            cue = words if words and is_warning else heading._replace(confidence=0.6)
+            self._add(cue, part, is_listed=not is_warning)
 
     def _labelled(self, block: Block) -> None:
         """Labelled lines are one item: a decision if a reason is among them, else of the kind that
@@ -862,7 +862,7 @@ class _ItemExtractor:
         if cue.kind == NEXT:
             self._to_decide(parts.text, block)
         for cell in block.cells[1:]:
-            own = by_column(cell.name)
+            own = by_name(cell.name)
             if own and own.kind in (NEXT, QUESTION, BLOCKER) and own.kind != cue.kind:
                 self._add(own, self._part(block, cell.start, cell.end)._replace(text=cell.text))
 
