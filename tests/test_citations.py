@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import passdown
+from passdown.ledger import project_files
 from tests.folders import new_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def test_a_decision_carries_the_hashes_of_the_files_it_cites(tmp_path: Path) -> None:
@@ -29,6 +33,32 @@ def test_a_decision_carries_the_hashes_of_the_files_it_cites(tmp_path: Path) -> 
         assert "STALE: auth.py is gone" in ws.brief("T-1", agent="coder").text
         ws.hand_off({"task": "T-1", "from_agent": "planner", "outcome": "completed"})
         assert ws.verify().ok
+
+
+def test_a_change_is_seen_whatever_size_and_time_a_file_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that nobody touched is read once; one of the same size and date isn't taken for it."""
+    monkeypatch.setattr(project_files, "_SETTLED_NS", -1)
+    file = tmp_path / "auth.py"
+    file.write_text("one\n")
+    first = file.stat()
+    with passdown.open(str(tmp_path)) as ws:
+        ws.create_task("T-1", title="Login", agent="planner")
+        decision = {"summary": "Use JWT", "rationale": "stateless", "paths": ["auth.py"]}
+        ws.decide(task="T-1", agent="planner", **decision)
+        reads: list[str] = []
+        inspect = project_files._inspect
+        monkeypatch.setattr(
+            project_files, "_inspect", lambda *given: reads.append(given[1]) or inspect(*given)
+        )
+        for _ in range(3):
+            assert "STALE" not in ws.brief("T-1", agent="coder").text
+        assert len(reads) <= 1
+        while file.stat().st_ctime_ns == first.st_ctime_ns:  # until the clock has moved on
+            file.write_text("two\n")
+            os.utime(file, ns=(first.st_atime_ns, first.st_mtime_ns))
+        assert "STALE: auth.py has changed" in ws.brief("T-1", agent="coder").text
 
 
 def test_hashes_of_cited_files_travel_in_bundles(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ class _Draft:
         self._format = format
         self._parts: dict[Step, BriefPart] = {}
         self._places: dict[str, int] = {}
+        self._rendered: dict[int, list[str]] = {}
         self._totals = dict(Tally(facts.totals) + Tally(facts.elsewhere))
         texts = task_parts(facts, page)
         self._totals["t"] = len(texts)
@@ -134,10 +135,14 @@ class _Draft:
         """The lines of the text that some of the first steps make."""
         if not steps:
             return []
+        if len(steps) in self._rendered:
+            return self._rendered[len(steps)]
         parts = self.parts(steps)
         parts.sort(key=lambda part: self._places.get(part.address, -1))
         level = min(len(steps), len(_FRAME)) - 1
-        return RENDERINGS[self._format](Selection(self.page, parts, self.left_out(parts), level))
+        chosen = Selection(self.page, parts, self.left_out(parts), level)
+        found = self._rendered[len(steps)] = RENDERINGS[self._format](chosen)
+        return found
 
 
 def _is_passed_on(row: ItemRow, kinds: str) -> bool:

@@ -305,18 +305,15 @@ def markdown(chosen: Selection) -> list[str]:
 
 def _authors(chosen: Selection) -> dict[str, str]:
     """The authors of what is shown with a letter for each: A is named in the head."""
-    names = dict.fromkeys([_first_author(chosen.page.facts), *(p.author for p in chosen.parts)])
-    return {name: _letter(index) for index, name in enumerate(names)}
+    names = dict.fromkeys([_first_author(chosen.page.facts), *[p.author for p in chosen.parts]])
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    return {name: letters[n] if n < 26 else f"A{n}" for n, name in enumerate(names)}
 
 
 def _first_author(facts: BriefFacts) -> str:
     """Whose lines have no letter: who has handed over, or made the task."""
     header = facts.row.header
     return one_line(header["source_agent"] if header["outcome"] else header["created_by"])
-
-
-def _letter(index: int) -> str:
-    return chr(ord("A") + index) if index < 26 else f"A{index}"
 
 
 def _by_author(parts: Sequence[BriefPart], authors: Mapping[str, str]) -> list[str]:

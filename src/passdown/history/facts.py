@@ -150,7 +150,7 @@ def facts_of(
         handoffs={(row.task, item.position): item.title for item in handoffs},
         content=read.content,
         stale=CitedFiles(reader, project, read).of,
-        read_ahead=read.ahead,
+        read_ahead=read.read,
     )
 
 

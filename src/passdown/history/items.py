@@ -24,23 +24,28 @@ class ItemTexts:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._known: dict[tuple[str, int], tuple[Record | None, dict[str, Any]]] = {}
+        self._known: dict[tuple[str, int], tuple[Record, dict[str, Any]]] = {}
 
-    def ahead(self, items: Sequence[ItemRow]) -> None:
-        """Ask for the records of items whose content is asked for next."""
-        keys = dict.fromkeys((item.task, item.position) for item in items)
-        wanted = [(stream_of(task), at) for task, at in keys if (task, at) not in self._known]
-        self._reader.ahead(*(methodcaller("record", *place) for place in wanted))
+    def read(self, items: Sequence[ItemRow]) -> None:
+        """Read the records of items whose content is asked for next, those of a task together."""
+        wanted: dict[str, set[int]] = {}
+        for item in items:
+            if (item.task, item.position) not in self._known:
+                wanted.setdefault(item.task, set()).add(item.position)
+        asked = {task: (stream_of(task), sorted(at)) for task, at in wanted.items()}
+        self._reader.ahead(*(methodcaller("records_at", *places) for places in asked.values()))
+        for task, places in asked.items():
+            for record in self._reader.records_at(*places):
+                self._known[task, record.position] = (record, record.document())
 
     def content(self, item: ItemRow) -> ItemContent:
         """What an item's record says of it."""
-        key = (item.task, item.position)
-        if key not in self._known:
-            record = self._reader.record(stream_of(item.task), item.position)
-            self._known[key] = (record, record.document() if record else {})
-        record, body = self._known[key]
-        if record is None:
+        if (item.task, item.position) not in self._known:
+            self.read([item])
+        known = self._known.get((item.task, item.position))
+        if known is None:
             return ItemContent({}, "", "")
+        record, body = known
         entry = entry_of(body, item.field, item.index)
         if shown_letter(item) == ANSWERED:
             return self._answered(item, entry)

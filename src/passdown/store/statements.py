@@ -143,6 +143,11 @@ class Reader(SearchReader):
         values = {"stream": stream, "author": author, "positions": json.dumps(positions)}
         return frozenset(row[0] for row in self.run("positions_by", values))
 
+    def records_at(self, stream: str, positions: Sequence[int]) -> list[Record]:
+        """The records at some positions of a stream, as far as there are any."""
+        values = {"stream": stream, "positions": json.dumps(positions)}
+        return [Record(*row) for row in self.run("records_at", values)]
+
     def record(self, stream: str, position: int) -> Record | None:
         """The record at a position, or None."""
         values = {"stream": stream, "after": position - 1, "until": position, "limit": 1}

@@ -28,7 +28,6 @@ from passdown.core.kinds import (
     LIVE,
     WORKSPACE_TASK,
     parse_address,
-    stream_of,
 )
 from passdown.core.names import agent_problems, normal_path
 from passdown.core.results import Recalled
@@ -631,8 +630,7 @@ class _ResultBuilder:
         items = [parse_address(entry.address) for entry, _ in found]
         reader.ahead(*(methodcaller("item", *address) for address in items if address))
         rows = [reader.item(*address) if address else None for address in items]
-        records = dict.fromkeys((stream_of(row.task), row.position) for row in rows if row)
-        reader.ahead(*(methodcaller("record", *place) for place in records))
+        self._records.read([row for row in rows if row])
         held = current_decisions(reader, (entry for entry, _ in found))
         return [
             self._answer(entry, score, row, held.get(entry.address, ()))

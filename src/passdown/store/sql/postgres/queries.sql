@@ -66,6 +66,12 @@ WHERE task = :task
     AND position IN (SELECT json_array_elements_text(:positions::json)::bigint)
 ORDER BY letter, ordinal;
 
+-- name: records_at
+SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
+FROM records r JOIN streams s ON s.id = r.stream
+WHERE s.name = :stream
+    AND r.position IN (SELECT json_array_elements_text(:positions::json)::bigint);
+
 -- name: positions_by
 SELECT r.position FROM records r JOIN streams s ON s.id = r.stream
 WHERE s.name = :stream

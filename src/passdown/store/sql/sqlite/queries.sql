@@ -64,6 +64,12 @@ FROM items INDEXED BY items_by_position
 WHERE task = :task AND position IN (SELECT value FROM json_each(:positions))
 ORDER BY letter, ordinal;
 
+-- name: records_at
+SELECT s.name, r.position, r.at, r.author, r.kind, r.key, r.previous, r.digest, r.body, r.seq
+FROM records r JOIN streams s ON s.id = r.stream
+WHERE s.name = :stream
+    AND r.position IN (SELECT value FROM json_each(:positions));
+
 -- name: positions_by
 SELECT r.position FROM records r JOIN streams s ON s.id = r.stream
 WHERE s.name = :stream AND r.position IN (SELECT value FROM json_each(:positions))
