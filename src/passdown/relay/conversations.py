@@ -272,7 +272,7 @@ class Conversation:
         is_known = (self._context.stream, self._lease_read) == (stream, lease)
         old = self._context if is_known else ConversationContext(stream)
         records = self._owner.streams.records(stream, old.position)
-        self._context = fold_context(old, records, lambda _, body: body["lease"] == lease)
+        self._context = fold_context(old, records, lambda _, body: _is_same(body["lease"], lease))
         self._lease_read = lease
         return self._context
 
@@ -294,6 +294,15 @@ def _lease_document(lease: Lease | None) -> dict[str, Any] | None:
     if lease is None:
         return None
     return {"task": lease.task, "number": lease.number, "run": lease.run}
+
+
+def _is_same(known: dict[str, Any] | None, lease: dict[str, Any] | None) -> bool:
+    """Whether two leases share chapters: one that a run gets again when it is resumed, or asked
+    after its end, continues what was said before.
+    """
+    if not known or not lease or not lease["run"]:
+        return known == lease
+    return all(known[name] == lease[name] for name in ("task", "run"))
 
 
 def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, TranscriptEntry]]:

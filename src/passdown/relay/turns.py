@@ -359,7 +359,7 @@ class _RunLeases:
         self._states, self._run, self._agent = states, run, agent
 
     def current_lease(self, peer: str) -> Lease | None:
-        """The lease of the agent in the run."""
+        """The lease of the agent in the run, also after its end."""
         agents = self._run.relay.agents
         if any(agents[name].memory == "project" for name in (self._agent, peer) if name in agents):
             return None
@@ -515,9 +515,11 @@ class Turns:
         """Empty the conversations of an agent that starts again in a run, on both sides."""
         if name not in self._seats:
             return
-        moves = [entry["path"] for entry in self.run_agents.states.log(name) if "path" in entry]
-        if sum(SETUP in path for path in moves) < 2:
-            return
+        log = self.run_agents.states.log(name)
+        leased = max((e["number"] for e in log if e["kind"] == "leased"), default=0)
+        moves = [e for e in log if e["kind"] == "moved" and e["number"] > leased]
+        if sum(SETUP in entry["path"] for entry in moves) < 2:
+            return  # the first time under this lease: the run begins, or is resumed
         run, agent = self._seats[name]
         for head in self._streams.streams(f"{CONVERSATION_STREAM}{run.task}/"):
             owner, _, peer = head.stream.rpartition("/")
@@ -528,7 +530,8 @@ class Turns:
     def _conversations(self, run: Run, agent: str) -> Conversations:
         """The conversations of an agent in a run, as the relay declares them."""
         states, seat = self.run_agents.states, instance_name(agent, run.run)
-        states.lease(seat, run.task, run.run)
+        if not run.ended_at:
+            states.lease(seat, run.task, run.run)
         given, root = run.relay.agents[agent], self._workspace.root
         pairs = {(agent, peer) for peer in given.separate}
         return Conversations(
