@@ -28,9 +28,11 @@ from passdown.context.artifacts import (
     artifact_of,
     artifact_problems,
     artifact_text,
+    grouped_paths,
     read_artifact,
-    short_summary,
+    short_summaries,
     template_text,
+    with_whole_paths,
 )
 from passdown.context.switches import assemble, subagent_prompt, tokens_by_part
 from passdown.core import handoff_formats as shapes
@@ -541,68 +543,80 @@ def test_a_name_is_safe_on_every_file_system(first: str, second: str) -> None:
 # The short form
 
 
-def test_the_short_form_is_useful_in_a_hundred_tokens() -> None:
+def test_the_short_forms_say_much_in_a_hundred_tokens() -> None:
+    """Decisions and files, newest first; a folder and an ending are said once."""
     artifact = made(
         decisions=many(5, summary="Use approach {} here"),
         files=[f"src/auth/{n}.py" for n in range(6)] + [f"tests/test_{n}.py" for n in range(6)],
-        totals={"decisions": 9},
     )
-    short = short_summary(artifact, counter=None, max_tokens=120)
+    [short] = short_summaries([artifact], counter=None, max_tokens=120)
     assert counter_of(None).tokens(short) <= 120
     lines = short.split("\n")
-    assert lines[0] == "From dev to qa, 2026-01-09T10:00Z"
+    assert lines[0].startswith("[000000 dev] From dev to qa, story ")
     assert lines[1] == "Decided: " + "; ".join(f"Use approach {n} here" for n in range(5))
-    assert lines[2].startswith("Files: src/auth/{0.py, 1.py, 2.py")
-    assert lines[3] == "Blocked: CI is down; No staging key"
-    assert re.fullmatch(r"More: 4 decisions, \d files in \.passdown/state/T-1\.json", lines[-1])
+    assert lines[2] == "Files: src/auth/{0,1,2,3,4,5}.py, tests/{test_0,test_1,test_2,test_3}.py"
+    assert "tests/test_3.py" in with_whole_paths(short)
+    assert lines[3] == "More: .passdown/state/T-1.json"
 
 
-def test_the_short_form_says_where_the_rest_is_even_when_all_is_shown() -> None:
-    short = short_summary(made(), counter=None, max_tokens=500)
-    assert short.split("\n") == [
-        "From dev to qa, 2026-01-09T10:00Z",
-        "Decided: Use JWT (No session store); Hash with argon2 [proposed]",
-        "Files: src/login.py, tests/test_login.py",
-        "Blocked: CI is down; No staging key",
-        "Next: Run the tests. Then review.",
-        "More: .passdown/state/T-1.json",
-    ]
+def test_the_latest_short_form_has_the_story_and_the_files_of_all() -> None:
+    earlier = {**made(), "from_agent": "sm", "to_agent": "dev", "files_modified": ["a/x.py"]}
+    first, latest = short_summaries(
+        [earlier, made()], counter=None, max_tokens=500, marker="77", title="Sign in"
+    )
+    story = made()["story_context"]
+    said = "Decided: Use JWT (No session store); Hash with argon2 [proposed]"
+    more = "More: .passdown/state/T-1.json"
+    assert first == f"[77 sm] From sm to dev\n{said}\n{more}"
+    head, decided, files, last = latest.split("\n")
+    assert head.startswith(f"[77 dev] From dev to qa, story {story['story_id']} Sign in, ")
+    assert all(value in head for value in story.values())
+    assert (decided, last) == (said, more)
+    assert files == "[77 sm, dev] Files: src/login.py, tests/test_login.py, a/x.py"
 
 
 @pytest.mark.promise("S2-2", "S2-6")
 @settings(max_examples=example_count(30))
-@given(artifact=artifacts, limit=st.integers(0, 150), counter=st.sampled_from([*COUNTERS, len]))
-def test_the_short_form_never_passes_its_limit(
-    artifact: dict[str, Any], limit: int, counter: Any
+@given(
+    found=st.lists(artifacts, max_size=3),
+    limit=st.integers(0, 150),
+    counter=st.sampled_from([*COUNTERS, len]),
+)
+def test_the_short_forms_never_pass_their_limit(
+    found: list[dict[str, Any]], limit: int, counter: Any
 ) -> None:
-    short = short_summary(artifact, counter=counter, max_tokens=limit)
-    assert counter_of(counter).tokens(short) <= limit
-    assert short == "" or short.startswith("From ")
-    assert len(short.split("\n")) <= 6
+    short = short_summaries(found, counter=counter, max_tokens=limit)
+    assert len(short) == len(found)
+    assert counter_of(counter).tokens("\n\n".join(filter(None, short))) <= limit
+    assert all(text == "" or re.match(r"\[\d+ .*?\] From ", text) for text in short)
+    # The marks are all that holds the marker: six digits, or more where an author wrote those.
+    assert all(text.count("[000000 ") <= 2 for text in short)
 
 
-def test_paths_share_their_folder_without_doubt() -> None:
-    files = [
-        "a/b.py",
-        "x.py",
-        "a/c.py",
-        "y.py",
-        "a/{d}.py",
-        "a/e,f.py",
-        "dir/",
-        "dir/g",
-        "a/{d}.py",
-    ]
-    artifact = {**made(), "files_modified": files, "decisions": []}
-    short = short_summary(artifact, counter="chars4", max_tokens=500)
-    assert "Files: a/{b.py, c.py}, x.py, y.py, a/{d}.py, a/e,f.py, dir/, dir/g\n" in short
+def test_paths_share_their_folder_and_ending_without_doubt() -> None:
+    files = ["a/b.py", "x.py", "a/c.py", "y.py", "a/{d}.py", "a/e,f.py", "dir/", "dir/g", "a/h.md"]
+    files += ["a/{d}.py", "a/.env", "dir/i", "a b/c.py", "a b/d.py"]
+    assert grouped_paths(files) == (
+        "a/{b,c}.py, x.py, y.py, a/{d}.py, a/e,f.py, dir/, dir/{g,i}, a/h.md, a/.env, "
+        "a b/c.py, a b/d.py"
+    )
+    whole = with_whole_paths(f"Files: {grouped_paths(files)}; see src/{{one,two}}.py")
+    assert whole == f"Files: {', '.join(_in_groups(files))}; see src/one.py, src/two.py"
+
+
+def _in_groups(files: list[str]) -> list[str]:
+    """The same files, those of one group beside each other."""
+    found = list(dict.fromkeys(files))
+    for path, before in (("a/c.py", "x.py"), ("dir/i", "a/h.md")):
+        found.remove(path)
+        found.insert(found.index(before), path)
+    return found
 
 
 def test_a_file_with_odd_contents_still_has_a_short_form() -> None:
     odd: dict[str, Any] = {"decisions": "text", "omitted": {"decisions": "2"}, "blockers": [1]}
-    assert short_summary(odd, counter=None, max_tokens=50) == "\n".join(
-        ["From none to none, no time", "Blocked: 1"]
-    )
+    [short] = short_summaries([odd], counter=None, max_tokens=50)
+    assert short == "[000000 none] From none to none"
     assert "None." in artifact_markdown({**odd, "story_context": [1]})
 
 

@@ -47,7 +47,7 @@ class Settings(NamedTuple):
     registry: str = ""
     rules_folder: str = ".passdown/rules"
     switch_enabled: bool = True
-    switch_budget: int = 600
+    switch_budget: int = 340
     switch_template: str = ""
     window: int = 200_000
     compact_at: float = 0.25
@@ -106,7 +106,7 @@ change one.
 # switch-artifact.yaml, whose order of fields the artifacts have.
 # [switch]
 # enabled = true
-# budget = 600
+# budget = 340
 # template = ""
 
 # The model's context window, and the share of it from which compaction is due.

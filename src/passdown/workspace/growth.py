@@ -10,6 +10,7 @@ from html import escape
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.context.artifacts import with_whole_paths
 from passdown.core.codec import encode
 from passdown.core.text import visible
 from passdown.errors import InvalidInput, Problem, raise_problems
@@ -352,7 +353,8 @@ def _growth(
 
 def _kept(workspace: Workspace, text: str, needed: Sequence[tuple[str, str]]) -> Retention:
     """Look for each text in the context; else behind the files and commands that it names."""
-    missing = [(kind, words) for kind, words in needed if not _says(text, words)]
+    whole = with_whole_paths(text)
+    missing = [(kind, words) for kind, words in needed if not _says(whole, words)]
     parts: list[str] = []
     for name in sorted(set(_FILE_HANDLE.findall(text))):
         path = os.path.join(workspace.root, *name.split("/"))
