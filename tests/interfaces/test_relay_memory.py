@@ -116,3 +116,76 @@ def test_an_agent_that_is_asked_after_its_run_remembers_it(
     program("ask", "architect", "And now?", "--run", "R-1", "--by", "coder")
     assert own_words(told(project, "architect")[-1]) == ["APPROVED TABS"] * 2
     assert [each["leased"] for each in as_json("agents")] == [False, False]
+
+
+def long_text(word: str, count: int) -> str:
+    lines = "\n".join(f"  line {number}: def f{number}(): pass" for number in range(count))
+    return f"{word}\n{lines}\nLAST-LINE"
+
+
+@pytest.mark.parametrize("kind", ["code_review", "question"])
+@pytest.mark.parametrize("count", [3, 200, 2_000])
+def test_a_review_or_answer_arrives_as_it_was_said(
+    project: Path, cli: Run, program: Run, kind: str, count: int
+) -> None:
+    """With its lines; of a very long one, how much is missing and the command that shows it."""
+    words = "CHANGES" if kind == "code_review" else "DO-THIS"
+    whole = long_text(words, count)
+    once = {"go": "look", "at_most": 1, "otherwise": "end"}
+    file = staged(
+        project,
+        cli,
+        {**CODE, "then": [once]},
+        {**REVIEW, "leg": "look", "kind": kind},
+        architect=f"print({whole!r})",
+    )
+    program("run", file, "--task", "T-1", "--by", "eva")
+    guidance = told(project, "coder")[1][-1][1].partition("Guidance: ")[2]
+    if count < 1_000:
+        assert whole in guidance
+        return
+    assert guidance.partition(": ")[2].startswith(whole[:15_000])
+    mark = guidance.partition("[... ")[2].partition("]")[0]
+    left, _, command = mark.partition("; the whole: ")
+    kept = guidance.partition(": ")[2].partition("\n[... ")[0]
+    assert left == f"{len(whole) - len(kept):,} of {len(whole):,} characters are left out"
+    shown = cli(*command.removeprefix("passdown ").split())
+    assert whole in shown.out
+
+
+def test_a_long_rejection_ends_the_run_and_frees_its_agents(
+    project: Path, cli: Run, program: Run, as_json: Callable[..., Any]
+) -> None:
+    says = f"print({long_text('REJECTED', 2_000)!r})"
+    file = staged(project, cli, CODE, REVIEW, architect=says)
+    program("run", file, "--task", "T-1", "--by", "eva", code=1)
+    agents = as_json("agents")
+    assert [(each["state"], each["leased"]) for each in agents] == [("WAITING", False)] * 2
+
+
+def test_the_command_in_the_mark_of_a_cut_request_shows_all_of_it(
+    project: Path, cli: Run, program: Run, as_json: Callable[..., Any]
+) -> None:
+    """The reviewer runs it in the middle of its turn and finds what its request has no room for."""
+    runs = (
+        "import subprocess\n"
+        "command = re.findall(r'the whole: passdown ([^\\]]+)', last)[0].split()\n"
+        "done = subprocess.run([sys.executable, '-m', 'passdown', *command],"
+        " capture_output=True, text=True)\n"
+        "print('APPROVED' if 'LAST-LINE' in done.stdout else 'REJECTED', done.stderr)"
+    )
+    says = f"print({long_text('PLAN', 600)!r})\nprint(HANDOFF)"
+    file = staged(project, cli, CODE, REVIEW, architect=runs, coder=says)
+    program("run", file, "--task", "T-1", "--by", "eva")
+    assert "LAST-LINE" not in told(project, "architect")[0][-1][1]
+    name = "conversation/T-1/architect/coder"
+    entries = as_json("show", name)
+    assert [entry["body"]["message"]["by"] for entry in entries if entry["kind"] == "message"] == [
+        "coder",
+        "architect",
+    ]
+    shown = cli("show", name).out
+    assert shown.index("coder:") < shown.index("PLAN") < shown.index("architect:")
+    missing = cli("show", "conversation/T-1/architect/nobody", code=1).err
+    assert "there is no conversation" in missing
+    assert "conversation/T-1/architect/coder" in missing

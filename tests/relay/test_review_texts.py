@@ -129,6 +129,9 @@ def test_a_review_is_given_what_it_is_about(tmp_path: Path) -> None:
         assert ran(ws, relay, runners=agents.runners("coder", "architect")).status == "completed"
     told = agents.asked[1].messages[-1]["content"]
     assert told.count("coder said:\n```\nTHE-PLAN: keep it in a cookie.") == 1
-    assert "characters are left out; the whole: conversation/T-1/coder/architect" in told
+    assert (
+        "characters are left out; the whole: passdown show conversation/T-1/coder/architect]"
+        in told
+    )
     assert "## Handoff" not in told
     assert len(told) < 10_000

@@ -22,6 +22,7 @@ from passdown.cli.output import (
 )
 from passdown.cli.parsing import command, operation
 from passdown.cli.session import UsageError, read_input
+from passdown.core.kinds import CONVERSATION_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -292,16 +293,20 @@ def _delivery_printer(first: str) -> Callable[[Sequence[JsonObject]], None]:
     "show",
     "T-1#d3",
     "T-1#b1 --json",
-    help={"item": "an address such as T-1#d3, or node:ID"},
+    "conversation/T-1/architect/coder",
+    help={"item": "an address such as T-1#d3, node:ID, or conversation/TASK/AGENT/PEER"},
 )
 def show(session: Session, item: str) -> None:
-    """Show one item and the record it came from."""
+    """Show one item and the record it came from, or all that was said in a conversation."""
     from passdown.cli.knowledge import show_node, written_node
     from passdown.errors import NotFound
 
     with session.open() as workspace:
         if item.startswith("node:"):
             show_node(session, workspace, item)
+            return
+        if item.startswith(CONVERSATION_STREAM):
+            session.show(_conversation(workspace, item), _print_conversation)
             return
         try:
             found = workspace.show(item)
@@ -313,6 +318,33 @@ def show(session: Session, item: str) -> None:
                 raise
             raise NotFound(error.message, next_step=f"Did you mean node:{item}?") from error
     session.show(found, _print_found_item)
+
+
+def _conversation(workspace: Workspace, name: str) -> list[JsonObject]:
+    """The records of a conversation."""
+    from passdown.errors import NotFound
+
+    task, _, rest = name.removeprefix(CONVERSATION_STREAM).partition("/")
+    agent, _, peer = rest.partition("/")
+    found = workspace.relay.conversations(task, agent, peer) if peer else []
+    if not found:
+        others = workspace.relay.conversations(task, agent) if agent else []
+        names = dict.fromkeys(f"{CONVERSATION_STREAM}{task}/{agent}/{o['peer']}" for o in others)
+        hint = f"There are: {', '.join(names)}." if names else "A relay's prompts name them."
+        raise NotFound(f"there is no conversation {name[:140]!r}", next_step=hint)
+    return found
+
+
+def _print_conversation(entries: list[JsonObject]) -> None:
+    for entry in entries:
+        body, at = entry["body"], short_time(entry["at"])
+        if entry["kind"] == "message":
+            message = body["message"]
+            heading(f"{at} {message['by'] or message['role']}:")
+            verbatim(message["content"])
+        elif entry["kind"] == "reset":
+            heading(f"{at} a new chapter begins ({body['why']}):")
+            verbatim(body["system"])
 
 
 def _print_found_item(found: JsonObject) -> None:

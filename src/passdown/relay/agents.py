@@ -21,7 +21,7 @@ from passdown.core.arguments import raise_problems
 from passdown.core.kinds import AGENT_STREAM, RUN_STREAM
 from passdown.core.names import MAX_AGENT, agent_problems, id_problems
 from passdown.core.redaction import redact
-from passdown.core.text import text_problems, visible
+from passdown.core.text import excerpt, text_problems, visible
 from passdown.core.times import stamp
 from passdown.errors import Conflict, GateRefused, KeyReused, PassdownError, Problem
 from passdown.relay.engine import has_ended
@@ -755,7 +755,8 @@ class RunAgents:
                 if lease is None or lease.run != run.run:
                     continue
                 if run.ended_at:
-                    self._end(lease, is_done=run.status == "completed", why=run.why or run.status)
+                    why = excerpt(run.why or run.status, MAX_WHY // 10)
+                    self._end(lease, is_done=run.status == "completed", why=why)
                     is_over = True
                 elif _is_under_review(run, agent):
                     self._review(run, name, agent)

@@ -103,8 +103,14 @@ class Conversation:
         exchange fits.
         """
         context, owner = self.context(chapter), self._owner
-        found = compact(context.messages(), owner.room, owner.tokens, where=context.stream)
+        where = command_for(context.stream)
+        found = compact(context.messages(), owner.room, owner.tokens, where=where)
         return list(found.messages)
+
+    @property
+    def where(self) -> str:
+        """The command that shows all that was said about the task, also what no longer fits."""
+        return command_for(self.context().stream)
 
     def tokens(self, messages: list[Message]) -> int:
         """The number of tokens of some messages."""
@@ -212,7 +218,7 @@ class Conversation:
 
     def _compact(self, context: ConversationContext) -> None:
         """Leave out the oldest messages if the context is too long; they stay recorded."""
-        owner, messages, where = self._owner, context.messages(), context.stream
+        owner, messages, where = self._owner, context.messages(), command_for(context.stream)
         try:
             found = compact(messages, owner.room, owner.tokens, owner.summarise, where=where)
         except InvalidInput:
@@ -221,13 +227,13 @@ class Conversation:
             return
         kept_from = context.entries[found.dropped][0]
         body = {"chapter": context.start, "kept_from": kept_from, "summary": found.summary}
-        entry = StreamEntry(where, COMPACTED, self.agent, body, expect=context.position)
+        entry = StreamEntry(context.stream, COMPACTED, self.agent, body, expect=context.position)
         try:
             owner.streams.add(entry)
         except Conflict:
             return  # another process continues it; the next message tries again
-        fields = {"stream": where, "dropped": found.dropped, "kept_from": kept_from}
-        _LOG.info("%s: %d messages compacted", where, found.dropped, extra=fields)
+        fields = {"stream": context.stream, "dropped": found.dropped, "kept_from": kept_from}
+        _LOG.info("%s: %d messages compacted", context.stream, found.dropped, extra=fields)
 
     def _recorded(self, at: Chapter, message: Message, key: str) -> Chapter:
         author = message.by or self.agent
@@ -287,6 +293,11 @@ class Conversation:
             return chapter
         problem = Problem("chapter", "not_found", f"{chapter.stream}@{chapter.start}", "its own")
         raise InvalidInput("the chapter belongs to another conversation", [problem])
+
+
+def command_for(stream: str) -> str:
+    """The command that shows a conversation."""
+    return f"passdown show {stream}"
 
 
 def _lease_document(lease: Lease | None) -> dict[str, Any] | None:

@@ -174,14 +174,15 @@ def _agent_document(status: AgentStatus, *, is_abandoned: bool) -> JsonObject:
     }
 
 
-def conversations(workspace: Workspace, task: str, agent: str) -> list[JsonObject]:
-    """What an agent said and was told in a task; for that agent alone.
+def conversations(workspace: Workspace, task: str, agent: str, peer: str = "") -> list[JsonObject]:
+    """What an agent said and was told in a task; for that agent, and the peer, alone.
 
     Args:
-        task: The task.
+        task: The task; `workspace` for an agent without tasks.
         agent: The agent.
+        peer: Only its conversation with this one.
     """
-    if not may_record(agent):
+    if not may_record(agent) and not (peer and may_record(peer)):
         raise NotAllowed(
             f"what {agent[:80]} was told in its conversations is its own",
             next_step="Ask for what is recorded of the task: the brief, the log.",
@@ -192,6 +193,7 @@ def conversations(workspace: Workspace, task: str, agent: str) -> list[JsonObjec
         {"peer": head.stream.removeprefix(prefix), "at": record.at, "kind": record.kind}
         | {"number": record.position, "body": record.document()}
         for head in streams.streams(prefix)
+        if peer in ("", head.stream.removeprefix(prefix))
         for record in streams.records(head.stream)
     ]
 

@@ -334,8 +334,9 @@ if TYPE_CHECKING:
     Messages = tuple[Mapping[str, str], ...]
 
 MAX_EVIDENCE = 6
-MAX_SUMMARY = 2_000
 MAX_REPLY = 8_000
+MAX_REVIEW = 20_000
+MAX_RESULT = 2_000
 _HANDOFF = re.compile(r"(?im)^#+ *handoff\b")
 MAX_CHOICES = 16
 MAX_SHOWN_ID = 16
@@ -407,7 +408,7 @@ class Turns:
             run,
             turn,
             sent,
-            lambda text: self._read(run, turn, text),
+            lambda text: self._read(run, turn, text, sent.conversation.where),
             returned=rejection_text if kind == WORK else _verdict_rejection(_verdicts(kind)),
             # A script has said all that it has to say.
             follow_up=partial(_missing_fields, sent.messages)
@@ -473,7 +474,8 @@ class Turns:
         own = self._conversations(run, sender)
         turns = [turn for turn in run.open_legs if turn.agent == sender]
         peers = dict.fromkeys([to, *(peer_of(run, turn) for turn in turns)])
-        question, answer = (excerpt(storable(text).strip(), MAX_RETURNED_TEXT) for text in said)
+        where = self._conversations(run, to).with_peer(sender).where
+        question, answer = (shortened(storable(text).strip(), MAX_REVIEW, where) for text in said)
         for conversation in {id(each): each for each in map(own.with_peer, peers)}.values():
             asked = Message("assistant", f"I asked {to}: {question}", sender)
             peer = to if conversation.peer in (EVERYONE, to) else conversation.peer
@@ -585,11 +587,12 @@ class Turns:
         found: list[str] = []
         for cause in (run.legs[number] for number in turn.causes):
             own = self._conversations(run, cause.agent).with_peer(peer_of(run, cause))
-            context = own.context()
-            said = [m.content for m in context.messages() if m.role == "assistant"]
-            text = _HANDOFF.split(said[-1])[0].strip() if said else ""
-            if text and cause.agent != turn.agent:
-                shown = fenced(shortened(text, MAX_REPLY, context.stream))
+            said = [m.content for m in own.context().messages() if m.role == "assistant"]
+            replies = said[-cause.measured.get("attempts", 1) :]
+            texts = filter(None, (_HANDOFF.split(each)[0].strip() for each in reversed(replies)))
+            text = next(texts, "") if cause.agent != turn.agent else ""
+            if text:
+                shown = fenced(shortened(text, MAX_REPLY, own.where))
                 found.append(f"{cause.agent} said:\n{shown}")
         return found
 
@@ -667,11 +670,11 @@ class Turns:
             return self._runners[agent]
         return agent_runner(agent, run.relay.agents[agent], self._workspace.root)
 
-    def _read(self, run: Run, turn: LegRun, text: str) -> Document:
+    def _read(self, run: Run, turn: LegRun, text: str, where: str) -> Document:
         """The handoff in a reply, checked without recording it; of a review, with its verdict.
 
         A review or an answer needs no handoff. Its text is between the two agents: briefs of the
-        task, which others get too, say only that there was one.
+        task, which others get too, say only that there was one. `where` says how to read all of it.
         """
         kind, found = run.relay.legs[turn.leg].kind, {}
         if verdicts := _verdicts(kind):
@@ -679,7 +682,7 @@ class Turns:
         if kind != WORK and handoff_section(text) is None:
             what = f"{kind.replace('_', ' ')} for {peer_of(run, turn)}"
             summary = ": ".join((what, *found.values()))
-            found["reply"] = excerpt(storable(text).strip(), MAX_SUMMARY)
+            found["reply"] = shortened(storable(text).strip(), MAX_REVIEW, where)
             data: Document = {"task": run.task, "from_agent": turn.agent, "outcome": "completed"}
             data |= {"summary": summary}
         else:
@@ -849,7 +852,11 @@ def _parallel_results(run: Run, turn: LegRun) -> str:
     causes = [run.legs[number] for number in turn.causes]
     if len(causes) < 2:
         return ""
-    lines = [f"- {c.leg} ({c.agent}, {c.outcome}): {c.summary}" for c in causes]
+    where = f"passdown runs {run.run}"
+    said = [shortened(cause.summary, MAX_RESULT, where) for cause in causes]
+    lines = [
+        f"- {c.leg} ({c.agent}, {c.outcome}): {each}" for c, each in zip(causes, said, strict=True)
+    ]
     return "These legs ran in parallel before:\n" + "\n".join(lines)
 
 

@@ -8,6 +8,8 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput, KeyReused, NotAllowed, NotFound, PassdownError
+from passdown.relay.agents import AgentStates
+from passdown.relay.conversations import Conversations, review
 from passdown.relay.express import carry_out, express_record, express_records, send
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
@@ -111,6 +113,21 @@ def test_nothing_else_beside_the_tasks_can_be_read_or_written(
     with pytest.raises(PassdownError) as caught:
         Runs(coder).start(check_relay(document(leg("code", "coder"))), "T-1", by="coder")
     assert caught.value.code == "not_offered"
+
+
+def test_a_conversation_is_read_by_its_two_agents_alone(server: Served) -> None:
+    leases = AgentStates(server.workspace)
+    leases.lease("coder", "T-1")
+    talk = Conversations(server.workspace, "architect", leases=leases)
+    review(talk, "coder", "plan", "THE-PLAN", lambda _: "APPROVED")
+    for name in ("architect", "coder"):
+        with server.opened(name, "read") as reader:
+            found = reader.relay.conversations("T-1", "architect", "coder")
+            assert "THE-PLAN" in str(found)
+    with server.opened("coder", "read") as reader, pytest.raises(NotAllowed):
+        reader.relay.conversations("T-1", "architect")
+    with server.opened("qa", "read") as reader, pytest.raises(NotAllowed):
+        reader.relay.conversations("T-1", "architect", "coder")
 
 
 def test_an_express_item_bears_the_token_s_name_and_is_sent_once(
