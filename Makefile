@@ -27,8 +27,9 @@ $(FULL): $(READY)
 demo: $(READY) ## run the offline demonstration
 	$(BIN)/passdown demo
 
+# Three for two cores: tests wait a good deal for processes and connections.
 test: $(FULL) ## run the test suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not soak" $(ARGS)
 
 check: $(FULL) ## lint, formatting, types and import contracts
 	$(BIN)/ruff check .

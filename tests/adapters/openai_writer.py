@@ -1,8 +1,12 @@
-"""A process that adds to a session: FOLDER NAME COUNT. Every third item it takes back."""
+"""Processes that add to a session at once: FOLDER COUNT NAME... Every third item they take back.
+
+They are forked when everything is loaded, which takes longer than their work.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import Any
 
@@ -23,4 +27,9 @@ async def write(folder: str, name: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(write(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    folder, count, *names = sys.argv[1:]
+    for name in names:
+        if not os.fork():
+            asyncio.run(write(folder, name, int(count)))
+            sys.exit()
+    sys.exit(max(os.waitstatus_to_exitcode(os.wait()[1]) for _ in names))

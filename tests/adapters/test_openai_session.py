@@ -137,10 +137,9 @@ def test_it_answers_as_the_sdks_own_session(steps: list[tuple[str, int]]) -> Non
 def test_processes_that_add_at_once_lose_nothing(ws: passdown.Workspace, tmp_path: Path) -> None:
     """Pairs stay together, and each taken back is one that counted."""
     count, names = 12, ("left", "right")
-    commands = [[sys.executable, str(WRITER), str(tmp_path), name, str(count)] for name in names]
+    command = [sys.executable, str(WRITER), str(tmp_path), str(count), *names]
     root = Path(__file__).resolve().parent.parent.parent
-    started = [subprocess.Popen(command, cwd=root) for command in commands]
-    assert [process.wait(240) for process in started] == [0, 0]
+    subprocess.run(command, cwd=root, check=True, timeout=240)
     session = LedgerSession("shared", ws)
     texts = [each.item["content"] for each in session.transcript()]
     assert sorted(texts) == sorted(

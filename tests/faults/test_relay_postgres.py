@@ -23,6 +23,7 @@ from passdown.relay.worker import EngineOptions, open_engine
 from tests.faults.tools import soak_count, worker_environment
 from tests.interfaces.relay_stage import handoff, relay_file, says
 from tests.postgres import name_store
+from tests.processes import Process, run_python
 from tests.relay.relay_process import handed_off, short_relay, start, tell, turns_in
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def test_a_run_that_one_machine_starts_is_done_by_another(tmp_path: Path, postgr
     for folder in (here, there):
         folder.mkdir()
         made = [*command, "init", "--store", f"{postgres}&workspace=shop"]
-        subprocess.run(made, cwd=folder, env=environment, check=True, timeout=200)
+        run_python(made, cwd=folder, env=environment, check=True, timeout=200)
     reply = says(there, "coder", handoff())
     agents = {"coder": {"runner": {"command": reply}}}
     file = relay_file(here, [{"leg": "code", "agent": "coder"}], agents)
@@ -204,10 +205,8 @@ def test_a_run_that_one_machine_starts_is_done_by_another(tmp_path: Path, postgr
         ["task", "new", "T-1", "--title", "Login"],
         ["run", file, "--task", "T-1", "--detach"],
     ):
-        subprocess.run([*command, *words], cwd=here, env=environment, check=True, timeout=200)
-    worker = subprocess.Popen(
-        [*command, "worker"], cwd=there, env=environment, stdout=subprocess.DEVNULL
-    )
+        run_python([*command, *words], cwd=here, env=environment, check=True, timeout=200)
+    worker = Process([*command, "worker"], cwd=there, env=environment, stdout=subprocess.DEVNULL)
     try:
         with passdown.open(str(here)) as ws:
             wait_for_all(ws, 200)

@@ -7,8 +7,8 @@ mix of filters has to give what that list gives.
 from __future__ import annotations
 
 import random
+import shutil
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -24,6 +24,7 @@ from tests.search.workers import letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from passdown import Workspace
 
@@ -177,27 +178,46 @@ def give_vectors(ws: Workspace, count: int) -> None:
     embedder.is_enough = True
 
 
+CHOSEN = Settings(durability="normal", embedder="none")
+
+
+def filled(folder: Path) -> dict[str, Known]:
+    """Write everything; gives what has to be found."""
+    with passdown.open(str(folder), settings=CHOSEN, clock=fixed_clock(START, 3_600)) as ws:
+        for task in TASKS:
+            ws.create_task(task, title="Work", agent="planner")
+        writer = Writer(ws, seed=4)
+        for _ in range(260):
+            writer.step()
+        return writer.known
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Known]]:
+    """A folder to be copied, and what is in it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    return folder, filled(folder)
+
+
 @pytest.fixture(
     scope="module", params=["sqlite", "sqlite, vectors", "sqlite, half of the vectors", "postgres"]
 )
 def store(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Store]:
-    folder = str(tmp_path_factory.mktemp("filters"))
+    folder = tmp_path_factory.mktemp("filters")
     if request.param == "postgres":
         database: str = request.getfixturevalue("postgres_database")
-        name_store(Path(folder), new_workspace(database))
-    chosen = Settings(durability="normal", embedder="none")
-    with passdown.open(folder, settings=chosen, clock=fixed_clock(START, 3_600)) as ws:
-        for task in TASKS:
-            ws.create_task(task, title="Work", agent="planner")
-        writer = Writer(ws, seed=4)
-        for _ in range(260):
-            writer.step()
+        name_store(folder, new_workspace(database))
+        known = filled(folder)
+    else:
+        original, known = request.getfixturevalue("prepared")
+        shutil.copytree(original, folder, dirs_exist_ok=True)
+    with passdown.open(str(folder), settings=CHOSEN, clock=fixed_clock(START, 3_600)) as ws:
         if "vectors" in request.param:
             pytest.importorskip("numpy")
-            give_vectors(ws, len(writer.known) // 2 if "half" in request.param else 0)
-        yield Store(ws, writer.known)
+            give_vectors(ws, len(known) // 2 if "half" in request.param else 0)
+        yield Store(ws, known)
 
 
 MOMENTS = st.integers(0, 500).map(lambda hours: START + timedelta(hours=hours))

@@ -84,7 +84,7 @@ WRONG: tuple[Any, ...] = (
     "%2e%2e%2f",
     "'; DROP TABLE records; --",
     [],
-    ["x"] * 20_000,
+    ["x"] * 2_000,
     {},
     {"__class__": "x"},
     [[[[]]]],
@@ -161,28 +161,24 @@ def test_wrong_values_of_every_parameter_are_refused_by_name(
     server: Served, tokens: dict[str, str], route: ApiRoute
 ) -> None:
     token = tokens["all"]
-    names = [*(route.body or {}).get("properties", ()), "unheard_of"] if route.body else []
     wrong = WRONG if route.name not in SLOW else WRONG[:3]
-    for name in names:
+    spelled = [value for value in wrong if not isinstance(value, list | dict | None)]
+    for name in (route.body or {}).get("properties", ()):
         for value in wrong:
             refused_by_name(send(server, route, token, body={name: value}))
+    for name in route.query:
+        for value in spelled:
+            written = quote(str(value)[:9_000], errors="replace")
+            refused_by_name(send(server, route, token, query=f"{name}={written}"))
     for name in (*route.query, "unheard_of"):
-        for value in wrong:
-            spelled = quote(str(value)[:9_000], errors="replace")
-            refused_by_name(send(server, route, token, query=f"{name}={spelled}"))
         refused_by_name(send(server, route, token, query=f"{name}=a&{name}=b"))
         refused_by_name(send(server, route, token, query=f"{name}=%ed%a0%80&{name}=%ff"))
+    for value in wrong[:2]:
+        refused_by_name(send(server, route, token, query=f"unheard_of={value}"))
+        if route.body:
+            refused_by_name(send(server, route, token, body={"unheard_of": value}))
     for name in route.parameters:
-        for value in (
-            "../../../etc/passwd",
-            "a\0b",
-            "x" * 2_000,
-            "%2f..%2f",
-            " ",
-            "T-1\n",
-            "..",
-            "'",
-        ):
+        for value in ODD_NAMES:
             refused_by_name(send(server, route, token, path=path_of(route, **{name: value})))
 
 

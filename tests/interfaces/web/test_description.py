@@ -4,7 +4,6 @@ refused, and nothing that fits or breaks it makes the server fail.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -19,6 +18,7 @@ from passdown.testing import full_handoff, write_files
 from passdown.web.app import ROUTES
 from tests.interfaces.web.conftest import QUICK
 from tests.serving import EVERY_RIGHT, served
+from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from passdown.web.requests import ApiRoute
     from tests.serving import Served
 
-EXAMPLES = int(os.environ.get("PASSDOWN_DESCRIPTION_EXAMPLES", "4"))
+EXAMPLES = example_count(2)
 CHECKS: list[Any] = [
     vars(usual)["not_a_server_error"],
     *(
@@ -61,6 +61,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
 
 
 @pytest.mark.promise("W-4")
+@pytest.mark.hypothesis
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: str(mode.value))
 @pytest.mark.parametrize("row", ROUTES, ids=lambda row: row.name)
