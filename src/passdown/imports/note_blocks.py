@@ -257,7 +257,13 @@ WORDS: tuple[Words, ...] = (
         verified)|(?:has|have) to be (?:re\w+|escaped|quoted|applied|set|passed|run) |
         must be (?:applied|set|run|called|passed|kept|escaped|quoted|updated) \w+|
         assume (?:at|that|nothing|no)|don't assume|can be (?:`?null|none|empty|missing)|
-        causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|deadlock|leak)s?
+        (?-i:NOT)(?= [a-z])|stale|out of sync|by design|on purpose|(?:won't|will not) work|
+        only works (?:if|when|with|on)|(?:remember to|make sure|be aware|note that|
+        mind that)|must (?:run|set|call|restart|rebuild|use|pass|match|include)|(?:is|
+        are) not (?:yet )?(?:supported|available|possible|allowed|captured|published|
+        included|configured|enabled|tracked|wired)|will (?:break|fail|crash|lose|overwrite|
+        drop)|or else|causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|deadlock|
+        leak)s?
         """,
         weak=r"""
         risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|
