@@ -380,52 +380,44 @@ def field_of(name: str) -> str:
     return next((field for field, words in _FIELDS.items() if words.fullmatch(bare)), "")
 
 
-_REFERENCE = re.compile(
-    r"[\d. ]*(?:document (?:sections|control|history)|.*\bmetadata|citations?|references|"
-    r"claim-to-source.*|change (?:history|log)|traceability.*|table of contents|contents|"
-    r"revision history|glossary|sources?|.*\bstatistics.*|quality gate status|"
-    r".*\bstatus|dimensions?|scoring bands|.*\bscores?|.*\bmetrics)",
-    re.IGNORECASE,
-)
+_REFERENCE = any_of(r"""
+    [\d. ]*(?:document (?:sections|control|history)|.*\bmetadata|citations?|references|
+    claim-to-source.*|change (?:history|log)|traceability.*|table of contents|contents|
+    revision history|glossary|sources?|.*\bstatistics.*|quality gate status|.*\bstatus|
+    dimensions?|scoring bands|.*\bscores?|.*\bmetrics)
+""")
 _ASIDE = re.compile(r"\([^()]{0,200}\)")
 _SIGNS = re.compile(r"^[^\w\s`\"'(\[<|/.~-][^\w`\"'(\[<|/.~-]*")
-_OTHER = re.compile(
-    r"(?:report structure|key content.*|.*integration points|dependencies|rationale|details|"
-    r"configuration items.*|key mappings.*|consume|background|context|scope|overview|"
-    r"implementation|purpose|acceptance criteria|examples?|evidence|result)s?:?",
-    re.IGNORECASE,
-)
+_OTHER = any_of(r"""
+    (?:report structure|key content.*|.*integration points|dependencies|rationale|details|
+    configuration items.*|key mappings.*|consume|background|context|scope|overview|
+    implementation|purpose|acceptance criteria|examples?|evidence|result)s?:?
+""")
 
 
 # "If anything is unclear:" announces no question, and "For the next agent" facts beside steps.
-_CONDITION = re.compile(r"(?:if|when|in case|no)\b", re.IGNORECASE)
-_DONE = re.compile(r"\W*(?:completed|finished|done|previous|past)\b", re.IGNORECASE)
-_FACTS = re.compile(
-    r"\b(?:context|state|status|files|resources|references|results|time|contact)\b", re.IGNORECASE
-)
-_PENDING = re.compile(
-    r"[(\[\u2014\u2013-] ?((?:still )?(?:pending|to-?do|not (?:yet )?started|next))[)\]]?$",
-    re.IGNORECASE,
-)
-_RECEIVER = re.compile(r"\bnext (?:agent|session)\b|start here", re.IGNORECASE)
+_CONDITION = any_of(r"(?:if|when|in case|no)\b")
+_DONE = any_of(r"\W*(?:completed|finished|done|previous|past)\b")
+_FACTS = any_of(r"\b(?:context|state|status|files|resources|references|results|time|contact)\b")
+_PENDING = any_of(r"""
+    [(\[\u2014\u2013-] ?((?:still )?(?:pending|to-?do|not (?:yet )?started|next))[)\]]?$
+""")
+_RECEIVER = any_of(r"\bnext (?:agent|session)\b|start here")
 # A heading below "Next steps" that tells of something else.
-_TELLING = re.compile(
-    r"\b(?:learned|remember|works|working|completed|achieved|insights?|principles|facts|"
-    r"preferences|philosophy|success|benefits?|value|pain points?|loves?|hates?|reminders?|"
-    r"symptoms|quotes?|decisions|shipped|merged|test (?:scenarios?|cases?|data|accounts?)|"
-    r"(?:success|acceptance|exit) (?:criteria|metrics)|expected (?:results?|outcomes?|behaviou?r)|"
-    r"can skip|already (?:done|handled|fixed)|no action|not needed|out of scope|"
-    r"time (?:spent|tracking)|estimates|troubleshooting|rollback|examples?|"
-    r"credentials|timeline|definition of done|scenarios)\b",
-    re.IGNORECASE,
-)
+_TELLING = any_of(r"""
+    \b(?:learned|remember|works|working|completed|achieved|insights?|principles|facts|
+    preferences|philosophy|success|benefits?|value|pain points?|loves?|hates?|reminders?|
+    symptoms|quotes?|decisions|shipped|merged|test (?:scenarios?|cases?|data|accounts?)|
+    (?:success|acceptance|exit) (?:criteria|metrics)|expected (?:results?|outcomes?|behaviou?r)|
+    can skip|already (?:done|handled|fixed)|no action|not needed|out of scope|time (?:spent|
+    tracking)|estimates|troubleshooting|rollback|examples?|credentials|timeline|
+    definition of done|scenarios)\b
+""")
 
 
 MAX_TITLE_WORDS = 7
 _NEAR = 25
-_SOLVED = re.compile(
-    r"\b(?:fixe[sd]|(?<!un)resolved|(?<!un)solved|closed|addressed|answered)\b", re.IGNORECASE
-)
+_SOLVED = any_of(r"\b(?:fixe[sd]|(?<!un)resolved|(?<!un)solved|closed|addressed|answered)\b")
 
 
 def is_reference(title: str) -> bool:
@@ -495,14 +487,13 @@ def is_question(text: str) -> bool:
 
 
 # The word that announces a kind ends its phrase: "errors in the log", but not "error handling".
-_TAIL = re.compile(
-    r"\s*(?:$|[^\w\s]|(?:\w+ed|remains?|logs?|list|summary|notes?|analysis|assessment|register|overview|details?|"
-    r"items?|section|table|matrix|report|mitigations?|issues?|tasks?|problems?|and|or|for|to|from|of|by|in|on|with|within|at|before|after|"
-    r"during|while|when|that|which|we|i|you|is|are|still|us|me|found|identified|encountered|made|taken|"
-    r"resolved?|remaining|left|here|this|so|as|per|if|until|about|regarding|learned|needed|pending|"
-    r"required)\b)",
-    re.IGNORECASE,
-)
+_TAIL = any_of(r"""
+    \s*(?:$|[^\w\s]|(?:\w+ed|remains?|logs?|list|summary|notes?|analysis|assessment|register|
+    overview|details?|items?|section|table|matrix|report|mitigations?|issues?|tasks?|problems?|
+    and|or|for|to|from|of|by|in|on|with|within|at|before|after|during|while|when|that|which|we|
+    i|you|is|are|still|us|me|found|identified|encountered|made|taken|resolved?|remaining|left|
+    here|this|so|as|per|if|until|about|regarding|learned|needed|pending|required)\b)
+""")
 
 
 def _announced(said: str) -> list[Cue]:
@@ -529,18 +520,16 @@ def _announced(said: str) -> list[Cue]:
 
 
 # Sections of remarks, in which what restricts or surprises is a gotcha.
-_REMARKS = re.compile(
-    r"\b(?:notes|context|constraints?|discover(?:ies|y)|observations|remarks|environment|platform|"
-    r"infrastructure|rules|contract|considerations|facts)\b",
-    re.IGNORECASE,
-)
-_RESTRICTS = re.compile(
-    r"\b(?:not|cannot|never|only (?:if|when|works?|way|the)|must|requires?|unless|except|but|"
-    r"however|careful|beware|deprecated|unsupported|intentional(?:ly)?|by design|on purpose|"
-    r"silently|stale|duplicates?|flaky|fails?|breaks?|exceeds?|workaround|limit(?:ed|ation)s?|"
-    r"key (?:insight|discovery|finding)|note that)\b|n't\b",
-    re.IGNORECASE,
-)
+_REMARKS = any_of(r"""
+    \b(?:notes|context|constraints?|discover(?:ies|y)|observations|remarks|environment|platform|
+    infrastructure|rules|contract|considerations|facts)\b
+""")
+_RESTRICTS = any_of(r"""
+    \b(?:not|cannot|never|only (?:if|when|works?|way|the)|must|requires?|unless|except|but|
+    however|careful|beware|deprecated|unsupported|intentional(?:ly)?|by design|on purpose|
+    silently|stale|duplicates?|flaky|fails?|breaks?|exceeds?|workaround|limit(?:ed|ation)s?|
+    key (?:insight|discovery|finding)|note that)\b|n't\b
+""")
 
 
 def restricts(trail: tuple[str, ...], said: str) -> bool:
@@ -587,11 +576,10 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
     return None
 
 
-_ORDER_TITLE = re.compile(
-    r"\W*(?:\d+[.)] ?)?(?:build|verify|implement|test|fix|deploy|check|validate|finish|ship|"
-    r"migrate|do)(?: (?:it|this|these|first|now|next))?",
-    re.IGNORECASE,
-)
+_ORDER_TITLE = any_of(r"""
+    \W*(?:\d+[.)] ?)?(?:build|verify|implement|test|fix|deploy|check|validate|finish|ship|
+    migrate|do)(?: (?:it|this|these|first|now|next))?
+""")
 
 
 def by_order(trail: tuple[str, ...], said: str) -> Cue | None:
@@ -664,9 +652,9 @@ def by_opening(text: str) -> Cue | None:
     return cue or (Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None)
 
 
-_NO = re.compile(r"\W*(?:no|nothing|none|neither)\b", re.IGNORECASE)
-_REPAIR = re.compile(r"\W*(?:fix|resolve|repair|debug|investigate|implement)\b", re.IGNORECASE)
-_CHECK = re.compile(r"(?:does|do|did|is|are|was|were|has|have)\b", re.IGNORECASE)
+_NO = any_of(r"\W*(?:no|nothing|none|neither)\b")
+_REPAIR = any_of(r"\W*(?:fix|resolve|repair|debug|investigate|implement)\b")
+_CHECK = any_of(r"(?:does|do|did|is|are|was|were|has|have)\b")
 
 
 def by_words(text: str) -> Cue | None:

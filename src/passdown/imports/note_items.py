@@ -28,6 +28,7 @@ from passdown.imports.note_blocks import (
     Cue,
     LineIndex,
     NoteItem,
+    any_of,
     by_column,
     by_heading,
     by_hints,
@@ -120,10 +121,7 @@ MAIN = {
 }
 """The field that holds an item's own sentence."""
 
-_WHY = re.compile(
-    r"[,;.(]? (?:because|due to|so that|since|rationale:|reason:|why:) | -- | \u2014 ",
-    re.IGNORECASE,
-)
+_WHY = any_of(r"[,;.(]? (?:because|due to|so that|since|rationale:|reason:|why:) | -- | \u2014 ")
 # What follows the first sentence of a listed decision explains it.
 _NEXT_SENTENCE = re.compile(r"(?<=[a-z0-9)`'\"][.!]) (?=[A-Z`\"(])")
 _DASH = re.compile(r" [-\u2013] ")
@@ -134,27 +132,26 @@ _OVER = re.compile(
     r"(?P<other>[^.;,()?]{2,120}?)"
     r"(?=[.;,()?]| because\b| since\b| due to\b| so that\b| \u2014 |$)"
 )
-_CHOSEN = re.compile(r"\b(?:chose|chosen|picked|selected|prefer(?:red)?|use[ds]?)\b", re.IGNORECASE)
+_CHOSEN = any_of(r"\b(?:chose|chosen|picked|selected|prefer(?:red)?|use[ds]?)\b")
 # A decision that is stated before a colon begins with what to do; anything else names its topic.
-_DOING = re.compile(
-    r"(?:us(?:e|ed|ing)|keep|kept|chose|choose|adopt(?:ed)?|add(?:ed)?|remov(?:e|ed)|no|not|never|"
-    r"always|avoid|prefer|stor(?:e|ed)|made?|mov(?:e|ed)|split|merg(?:e|ed)|replac(?:e|ed)|switch|"
-    r"separate|drop(?:ped)?|defer(?:red)?|skip(?:ped)?|reuse|buil[dt]|run|allow|requir(?:e|ed)|"
-    r"disable[d]?|enable[d]?|single|two|one|go with|went with|stay|start|put|wrap(?:ped)?|"
-    r"preserve|do not|don't|implement(?:ed)?|creat(?:e|ed)|standardi[sz]e|migrate)\b",
-    re.IGNORECASE,
-)
+_DOING = any_of(r"""
+    (?:us(?:e|ed|ing)|keep|kept|chose|choose|adopt(?:ed)?|add(?:ed)?|remov(?:e|ed)|no|not|never|
+    always|avoid|prefer|stor(?:e|ed)|made?|mov(?:e|ed)|split|merg(?:e|ed)|replac(?:e|ed)|switch|
+    separate|drop(?:ped)?|defer(?:red)?|skip(?:ped)?|reuse|buil[dt]|run|allow|requir(?:e|ed)|
+    disable[d]?|enable[d]?|single|two|one|go with|went with|stay|start|put|wrap(?:ped)?|
+    preserve|do not|don't|implement(?:ed)?|creat(?:e|ed)|standardi[sz]e|migrate)\b
+""")
 _ASIDE_END = re.compile(r" \((?=[^()]*[a-z][^()]* [^()]*\)\W*$)")
 _LEAD = re.compile(r"([^:]{3,120}):\s+(\S.*)")
-_REMEDY = re.compile(r"(?:\bmitigation|\bfix|\bworkaround|\bsolution|\binstead)\b:?", re.IGNORECASE)
+_REMEDY = any_of(r"(?:\bmitigation|\bfix|\bworkaround|\bsolution|\binstead)\b:?")
 _PLACE = re.compile(r"`([^`\n]{1,200})`")
 _NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*(?:-\d[\d.,]*)?\s?(?:%|\w{1,12})?(?:\s?/\s?\d+)?")
 # A text of references only, such as "FR-FEAT-001 through FR-FEAT-005", is empty without these.
 _IDS = re.compile(
     r"\b[A-Z][A-Z0-9]{0,20}(?:-[A-Z0-9/]{1,20}){1,6}\b|\b(?:through|and|to|or)\b|[\W\d_]+"
 )
-_HIGH = re.compile(r"\b(?:critical|high|urgent|severe|p[01]|must|blocker)\b|^1$", re.IGNORECASE)
-_LOW = re.compile(r"\b(?:low|minor|p3|nice to have)\b", re.IGNORECASE)
+_HIGH = any_of(r"\b(?:critical|high|urgent|severe|p[01]|must|blocker)\b|^1$")
+_LOW = any_of(r"\b(?:low|minor|p3|nice to have)\b")
 
 
 def level(grade: str) -> str:
@@ -312,7 +309,7 @@ def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
     return _Parts(text, why, alternatives, remedy, grade, tuple(more))
 
 
-_NO_TOPIC = re.compile(r"status|state|owner|agent|assign\w*|effort|estimate|date|id", re.IGNORECASE)
+_NO_TOPIC = any_of(r"status|state|owner|agent|assign\w*|effort|estimate|date|id")
 
 
 def _listed(text: str) -> list[str]:
@@ -344,71 +341,61 @@ _MAIN_NAMES = dict.fromkeys((*MAIN, GATE), _SUMMARY) | {DECISION: (*_SUMMARY[:4]
 
 # Items
 
-_NOTHING = re.compile(
-    r"-*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|false)\W*|"
-    r"none(?: ?[.,;:!(\u2013\u2014]| -).{0,80}|"
-    r"no (?:open |known |new |further |remaining |outstanding |pending )?(?:blocker|issue|risk|"
-    r"question|problem|concern|work|task|item)s?\b.{0,25}",
-    re.IGNORECASE,
-)
-_NO_ALTERNATIVE = re.compile(r"-+|none|n/?a|not applicable|no alternatives?", re.IGNORECASE)
-_SETTLED = re.compile(
-    r"\W*(?:complete[d]?|passed|pass|met|done|resolved|closed|fixed|compliant|ready|verified|"
-    r"mitigated|accepted)\b.*",
-    re.IGNORECASE,
-)
+_NOTHING = any_of(r"""
+    -*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|
+    false)\W*|none(?: ?[.,;:!(\u2013\u2014]| -).{0,80}|no (?:open |known |new |further |
+    remaining |outstanding |pending )?(?:blocker|issue|risk|question|problem|concern|work|task|
+    item)s?\b.{0,25}
+""")
+_NO_ALTERNATIVE = any_of(r"-+|none|n/?a|not applicable|no alternatives?")
+_SETTLED = any_of(r"""
+    \W*(?:complete[d]?|passed|pass|met|done|resolved|closed|fixed|compliant|ready|verified|
+    mitigated|accepted)\b.*
+""")
 # Sections that describe: what was done, what there is, what would prove it. Words such as "must" or
 # "never" in them are no items.
-_DESCRIBING = re.compile(
-    r"\b(?:complet(?:ed|e|ion)|done|finished|shipped|delivered|accomplish\w*|achieve\w*|implemented|"
-    r"fix(?:es|ed)|resolved|solved|changes|changed|what (?:was|worked|happened|we did|i did|got)|"
-    r"overview|background|architecture|tech(?:nical)? stack|structure|behaviou?rs?|test results?|"
-    r"how (?:it|to|we)|what (?:this|it|the)\b.{0,20} (?:is|does)|results?|evidence|verified)\b",
-    re.IGNORECASE,
-)
-_OPEN_ENDED = re.compile(
-    r"\b(?:not|un\w+|incomplete|remaining|next|left|to-?do|open|known|pending|issues?|risks?)\b",
-    re.IGNORECASE,
-)
-_CRITERIA = re.compile(
-    r"\b(?:(?:test|testing|qa|verification|validation|review|manual)[\w ]{0,20} (?:checklist|"
-    r"scenarios?|cases?|criteria)|(?:acceptance|success|exit|completion) criteria|"
-    r"definition of done|done when)\b",
-    re.IGNORECASE,
-)
-_OVER_MARK = re.compile(
-    r"\((?:resolved|fixed|closed|done|complete[d]?)\)|\u2705|"
-    r"[\u2014\u2013:-] ?(?-i:COMPLETED?|DONE)\b|"
-    r"\b(?:is|are) now (?:removed|fixed|done|resolved|gone|complete[d]?)\b",
-    re.IGNORECASE,
-)
-_RESOLVED = re.compile(r"resolved\b", re.IGNORECASE)
-_FIGURES = re.compile(
-    r"(?:metric|value|score|attribute|field|result|criterion|weight|parameter|total)s?|.*\brpn",
-    re.IGNORECASE,
-)
-_FACT_TABLE = re.compile(r"(?:factor|attribute|field|item|aspect|topic|property)s?", re.IGNORECASE)
-_MISSING = re.compile(
-    r"(?:missing|absent|broken|failed|failing|not (?:implemented|started|done)|unsupported)\b.*",
-    re.IGNORECASE,
-)
-_RANKED = re.compile(r"p[0-3]\b.*", re.IGNORECASE)
+_DESCRIBING = any_of(r"""
+    \b(?:complet(?:ed|e|ion)|done|finished|shipped|delivered|accomplish\w*|achieve\w*|
+    implemented|fix(?:es|ed)|resolved|solved|changes|changed|what (?:was|worked|happened|we did|
+    i did|got)|overview|background|architecture|tech(?:nical)? stack|structure|behaviou?rs?|
+    test results?|how (?:it|to|we)|what (?:this|it|the)\b.{0,20} (?:is|does)|results?|evidence|
+    verified)\b
+""")
+_OPEN_ENDED = any_of(r"""
+    \b(?:not|un\w+|incomplete|remaining|next|left|to-?do|open|known|pending|issues?|risks?)\b
+""")
+_CRITERIA = any_of(r"""
+    \b(?:(?:test|testing|qa|verification|validation|review|manual)[\w ]{0,20} (?:checklist|
+    scenarios?|cases?|criteria)|(?:acceptance|success|exit|completion) criteria|
+    definition of done|done when)\b
+""")
+_OVER_MARK = any_of(r"""
+    \((?:resolved|fixed|closed|done|complete[d]?)\)|\u2705|[\u2014\u2013:-] ?(?-i:COMPLETED?|
+    DONE)\b|\b(?:is|are) now (?:removed|fixed|done|resolved|gone|complete[d]?)\b
+""")
+_RESOLVED = any_of(r"resolved\b")
+_FIGURES = any_of(r"""
+    (?:metric|value|score|attribute|field|result|criterion|weight|parameter|total)s?|.*\brpn
+""")
+_FACT_TABLE = any_of(r"(?:factor|attribute|field|item|aspect|topic|property)s?")
+_MISSING = any_of(r"""
+    (?:missing|absent|broken|failed|failing|not (?:implemented|started|done)|unsupported)\b.*
+""")
+_RANKED = any_of(r"p[0-3]\b.*")
 _SHOUTED = re.compile(r"\W*[A-Z]{5,}\b")
 _BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*")
 _REMARK = re.compile(r"\*[^*\n].*[^*\n]\*|\[[^\[\]]{1,400}\]|_[^_\n].*_")
-_ABOUT_NOTE = re.compile(r"\bhow to (?:maintain|update|use) this (?:file|document|note)\b", re.I)
-_TOTAL = re.compile(
-    r"(?:grand total|total|composite|overall|sum)(?: score)?(?: ?\(.*)?", re.IGNORECASE
-)
-_ASIDE_OPENING = re.compile(r"(?:\w+ ){0,2}(?:rationale|reason|note on \w+):", re.IGNORECASE)
+_ABOUT_NOTE = any_of(r"\bhow to (?:maintain|update|use) this (?:file|document|note)\b")
+_TOTAL = any_of(r"(?:grand total|total|composite|overall|sum)(?: score)?(?: ?\(.*)?")
+_ASIDE_OPENING = any_of(r"(?:\w+ ){0,2}(?:rationale|reason|note on \w+):")
 _PROSE_KEYS = re.compile(
     r"(?:.*_)?(?:notes?|summary|comments?|description|details|message|remarks)"
 )
 _YAML_LINES = re.compile(r"\|[-+\d]{0,2}[ \t]{0,20}\r?\n")
 _GATE_KEY = re.compile(r"(\w{1,60}?)_(?:passed|verified|ok)")
-_VERDICT = re.compile(
-    r"\W*(?P<passed>pass(?:ed|es)?)\b.{0,60}|\W*(?P<failed>fail(?:ed|s|ure)?)\b.{0,60}", re.I
-)
+_VERDICT = any_of(r"""
+    \W*(?P<passed>pass(?:ed|es)?)\b.{0,60}|\W*(?P<failed>fail(?:ed|s|ure)?)\b.{0,60}
+""")
 _VERDICT_LINE = re.compile(
     r"\W*(?P<name>[^|]{2,120}?)\s*(?::|\u2014|\u2013|->|\s-)\s*\W*(?:(?P<passed>PASS(?:ED)?)|"
     r"(?P<failed>FAIL(?:ED)?))\b[\s:.,;-]*(?P<detail>.*)"
@@ -416,7 +403,7 @@ _VERDICT_LINE = re.compile(
 _VERDICT_FIRST = re.compile(
     r"\W*(?:(?P<passed>PASS(?:ED)?)|(?P<failed>FAIL(?:ED)?))\b\W{1,6}(?P<name>\w.{1,160})(?P<detail>)"
 )
-_VERDICT_NAME = re.compile(r"(?:test )?(?:status|result|verdict|outcome)s?", re.IGNORECASE)
+_VERDICT_NAME = any_of(r"(?:test )?(?:status|result|verdict|outcome)s?")
 
 MIN_BLOCKER = 8
 """A blocker of fewer words only says that there is one."""
@@ -905,7 +892,7 @@ class _ItemExtractor:
 
 _FORBIDDEN = re.compile(r"(?:do|must)[_ ]not|don'?t|never")
 _ACTIVE = (GOTCHA, NEXT)
-_EFFECT = re.compile(r"impact|consequence|implication|status|owner|file|path", re.IGNORECASE)
+_EFFECT = any_of(r"impact|consequence|implication|status|owner|file|path")
 _ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}
 
 
@@ -914,31 +901,27 @@ def _section(trail: tuple[str, ...]) -> tuple[str, ...]:
     return trail[:-1] if trail and trail[-1].endswith((":", "?")) else trail
 
 
-_FINDINGS = re.compile(r"\b(?:findings|defects|review comments|observations)\b", re.IGNORECASE)
-_ISSUE_TITLE = re.compile(r"(?:issue|finding|bug|problem|defect|risk)\W{1,3}\d", re.IGNORECASE)
-_BLOCKING = re.compile(r"(?:severity|priority|impact):\W*block\w*\W*", re.IGNORECASE)
-_FIX = re.compile(
-    r"(?:(?:suggested|recommended|required|proposed) )?"
-    r"(?:fix|change|suggestion|recommendation|solution)",
-    re.IGNORECASE,
-)
-_FINDING_LABEL = re.compile(
-    r"(?:problem|evidence|severity|impact|expected|actual|steps to reproduce|reproduction.*|"
-    r"symptoms?|root cause|location|file|"
-    r"(?:required |suggested |recommended |proposed )?(?:fix|change|resolution))",
-    re.IGNORECASE,
-)
-_NUMBERED_TITLE = re.compile(
-    r"\A(?:(?:step|task|item|action) )?#?\d{1,2}[.):]? *[\u2014\u2013:-]? *(?=\S+ \S)",
-    re.IGNORECASE,
-)
-_IMPERATIVE = re.compile(
-    r"(?:add|build|check|clean|commit|confirm|convert|create|decide|deploy|disable|document|enable|"
-    r"extend|finish|fix|get|implement|improve|install|integrate|investigate|make|merge|migrate|move|"
-    r"publish|push|rebuild|refactor|remove|replace|review|rotate|run|set ?up|ship|start|test|"
-    r"update|upgrade|verify|wire|write)\b",
-    re.IGNORECASE,
-)
+_FINDINGS = any_of(r"\b(?:findings|defects|review comments|observations)\b")
+_ISSUE_TITLE = any_of(r"(?:issue|finding|bug|problem|defect|risk)\W{1,3}\d")
+_BLOCKING = any_of(r"(?:severity|priority|impact):\W*block\w*\W*")
+_FIX = any_of(r"""
+    (?:(?:suggested|recommended|required|proposed) )?(?:fix|change|suggestion|recommendation|
+    solution)
+""")
+_FINDING_LABEL = any_of(r"""
+    (?:problem|evidence|severity|impact|expected|actual|steps to reproduce|reproduction.*|
+    symptoms?|root cause|location|file|(?:required |suggested |recommended |proposed )?(?:fix|
+    change|resolution))
+""")
+_NUMBERED_TITLE = any_of(r"""
+    \A(?:(?:step|task|item|action) )?#?\d{1,2}[.):]? *[\u2014\u2013:-]? *(?=\S+ \S)
+""")
+_IMPERATIVE = any_of(r"""
+    (?:add|build|check|clean|commit|confirm|convert|create|decide|deploy|disable|document|
+    enable|extend|finish|fix|get|implement|improve|install|integrate|investigate|make|merge|
+    migrate|move|publish|push|rebuild|refactor|remove|replace|review|rotate|run|set ?up|ship|
+    start|test|update|upgrade|verify|wire|write)\b
+""")
 
 
 _TITLED = (GOTCHA, QUESTION, BLOCKER)
@@ -963,22 +946,19 @@ def _is_step(title: str, below: Sequence[Block]) -> bool:
     return not has_rows and ((is_numbered and (is_plain or is_order)) or (is_plain and is_order))
 
 
-_ANSWERED = re.compile(
-    r"\?\W{0,6}(?:answer|resolved|decided|yes\b|no\b|confirmed|\u2192|->|\u2705)|"
-    r"\((?:resolved|answered)\)",
-    re.IGNORECASE,
-)
-_ANSWER = re.compile(
-    r"\W*(?:a\d*:|answer(?:ed)?\b|decision\b|decided\b|resol(?:ution|ved)\b|recommend(?:ation|ed)\b|"
-    r"verdict\b|ruling\b|response\b|yes\b|no\b|confirmed\b|\u2192|->)",
-    re.IGNORECASE,
-)
-_ANSWER_COLUMN = re.compile(r"(?:final )?(?:resolution|answer|ruling|outcome)s?", re.IGNORECASE)
-_OPEN_ANSWER = re.compile(
-    r"(?:-|\u2014|\?|tbd|open|pending|none|n/?a|unknown|undecided|unresolved|deferred)(?!\w)|$",
-    re.IGNORECASE,
-)
-_CHOICE_HEADING = re.compile(r"\b(?:choice|decision|chosen|approach)\b", re.IGNORECASE)
+_ANSWERED = any_of(r"""
+    \?\W{0,6}(?:answer|resolved|decided|yes\b|no\b|confirmed|\u2192|->|\u2705)|\((?:resolved|
+    answered)\)
+""")
+_ANSWER = any_of(r"""
+    \W*(?:a\d*:|answer(?:ed)?\b|decision\b|decided\b|resol(?:ution|ved)\b|recommend(?:ation|
+    ed)\b|verdict\b|ruling\b|response\b|yes\b|no\b|confirmed\b|\u2192|->)
+""")
+_ANSWER_COLUMN = any_of(r"(?:final )?(?:resolution|answer|ruling|outcome)s?")
+_OPEN_ANSWER = any_of(r"""
+    (?:-|\u2014|\?|tbd|open|pending|none|n/?a|unknown|undecided|unresolved|deferred)(?!\w)|$
+""")
+_CHOICE_HEADING = any_of(r"\b(?:choice|decision|chosen|approach)\b")
 
 
 def _is_over(kind: str, text: str) -> bool:
@@ -1085,36 +1065,33 @@ _HEADER_NAMES = (
     | {"status": "outcome", "outcome": "outcome", "task": "task", "task id": "task"}
     | {"title": "title", "summary": "summary"}
 )
-_FACT_SECTIONS = re.compile(
-    r"\W*(?:.*\bmetadata|hand-?(?:off|over)(?: (?:info(?:rmation)?|details|summary))?|header|"
-    r"agents?|participants|.*\btransition(?: details)?|sign-?off)\W*",
-    re.IGNORECASE,
-)
-_ARROW = re.compile(
-    r"#+[ \t].{0,80}?\bhand-?(?:off|over)\b[^\w@]{0,6}(?P<from_agent>[@\w][\w. -]{0,60}?)"
-    r"[ \t]*(?:\u2192|->|=>)[ \t]*(?P<to_agent>[@\w][\w. -]{0,60})",
-    re.IGNORECASE,
-)
-_NEXT_AGENT = re.compile(r"#+[ \t].{0,40}\bnext agent[\s:(@]{1,4}(?P<to_agent>[\w.-]+)\)?", re.I)
+_FACT_SECTIONS = any_of(r"""
+    \W*(?:.*\bmetadata|hand-?(?:off|over)(?: (?:info(?:rmation)?|details|summary))?|header|
+    agents?|participants|.*\btransition(?: details)?|sign-?off)\W*
+""")
+_ARROW = any_of(r"""
+    #+[ \t].{0,80}?\bhand-?(?:off|
+    over)\b[^\w@]{0,6}(?P<from_agent>[@\w][\w. -]{0,60}?)[ \t]*(?:\u2192|->|
+    =>)[ \t]*(?P<to_agent>[@\w][\w. -]{0,60})
+""")
+_NEXT_AGENT = any_of(r"#+[ \t].{0,40}\bnext agent[\s:(@]{1,4}(?P<to_agent>[\w.-]+)\)?")
 _OUTCOMES = {
     "blocked": re.compile(r"blocked|on hold", re.IGNORECASE),
     "failed": re.compile(r"fail(?:ed|ure)?|aborted", re.IGNORECASE),
     "partial": re.compile(r"partial(?:ly)?|in[ _-]progress|incomplete|wip", re.IGNORECASE),
     "completed": re.compile(r"complete[d]?|done|success(?:ful)?|finished|passed|ok", re.IGNORECASE),
 }
-_UNFINISHED = re.compile(
-    r"\b(?:in[ _-]progress|not (?:yet )?(?:done|complete[d]?|finished)|incomplete|wip|unfinished|"
-    r"partial(?:ly)?|almost|half[- ]done)\b",
-    re.IGNORECASE,
-)
-_STATUS = re.compile(r"(?:current )?(?:status|state)\b[ \t]*[:\u2013\u2014-]?", re.IGNORECASE)
-_OPEN_STATUS = re.compile(
-    r"\bstatus(?: is)?[^\w\n]{1,12}(?:in[ _-]progress|wip|blocked|on hold|partial(?:ly)?|"
-    r"incomplete|unfinished)\b",
-    re.IGNORECASE,
-)
-_IN_WORK = re.compile(r"\W*(?:still |work )?(?:in[ _-]progress|wip)\W*", re.IGNORECASE)
-_NONE = re.compile(r"(?:none|nothing|n/a|tbd|unknown|-)(?!\w)", re.IGNORECASE)
+_UNFINISHED = any_of(r"""
+    \b(?:in[ _-]progress|not (?:yet )?(?:done|complete[d]?|finished)|incomplete|wip|unfinished|
+    partial(?:ly)?|almost|half[- ]done)\b
+""")
+_STATUS = any_of(r"(?:current )?(?:status|state)\b[ \t]*[:\u2013\u2014-]?")
+_OPEN_STATUS = any_of(r"""
+    \bstatus(?: is)?[^\w\n]{1,12}(?:in[ _-]progress|wip|blocked|on hold|partial(?:ly)?|
+    incomplete|unfinished)\b
+""")
+_IN_WORK = any_of(r"\W*(?:still |work )?(?:in[ _-]progress|wip)\W*")
+_NONE = any_of(r"(?:none|nothing|n/a|tbd|unknown|-)(?!\w)")
 _LEADING_SIGNS = re.compile(r"^\W+|_+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -1286,11 +1263,10 @@ _KNOWN_NAMES = frozenset({
 })
 # fmt: on
 # Products with names like files.
-_PRODUCTS = re.compile(
-    r"console\.log|(?:node|next|nuxt|vue|react|express|three|d3|angular|ember|backbone|chart|socket|p5|solid|"
-    r"alpine|nest|discord|plotly|moment|day|tensorflow|asp|vb|f)\.(?:js|net|ts|io)",
-    re.IGNORECASE,
-)
+_PRODUCTS = any_of(r"""
+    console\.log|(?:node|next|nuxt|vue|react|express|three|d3|angular|ember|backbone|chart|
+    socket|p5|solid|alpine|nest|discord|plotly|moment|day|tensorflow|asp|vb|f)\.(?:js|net|ts|io)
+""")
 _DIFF_LINE = re.compile(
     r"[ \t]{0,8}(?:(?P<created>new file:|create mode \d{6}|A(?=[ \t]))|"
     r"(?P<delete>deleted:|delete mode \d{6}|D(?=[ \t]))|"
@@ -1305,15 +1281,15 @@ _TREE_LINE = re.compile(
     r"(?P<name>[\w.@+-]{1,100}/|[\w.@+-]{1,200}\.\w{1,10})(?=\s|$)"
 )
 
-_VERBS = re.compile(
-    r"\b(?:(?P<created>creat(?:ed|es?|ing)|new|wrote|written|introduc(?:ed|es)|generated|"
-    r"implemented|built|add(?:ed|s|ing)?(?! (?:[\w'-]+ ){1,6}(?:to|in|into|at)\b))|"
-    r"(?P<modify>modif(?:ied|ies|y|ications?)|appended|restructured|exposed|adjusted|chang(?:ed|es)|updat(?:ed|es?)|edit(?:ed|s)?|extended|"
-    r"refactor(?:ed|s|ing)?|fix(?:ed|es)?|renamed|rewrote|touched|moved|add(?:ed|s)?|improved|"
-    r"replaced|hardened|wired|migrated|patched|corrected|reworked|simplified|cleaned)|"
-    r"(?P<delete>delet(?:ed|es?)|remov(?:ed|es?)|dropped))\b",
-    re.IGNORECASE,
-)
+_VERBS = any_of(r"""
+    \b(?:(?P<created>creat(?:ed|es?|ing)|new|wrote|written|introduc(?:ed|es)|generated|
+    implemented|built|add(?:ed|s|ing)?(?! (?:[\w'-]+ ){1,6}(?:to|in|into|at)\b))|
+    (?P<modify>modif(?:ied|ies|y|ications?)|appended|restructured|exposed|adjusted|chang(?:ed|
+    es)|updat(?:ed|es?)|edit(?:ed|s)?|extended|refactor(?:ed|s|ing)?|fix(?:ed|es)?|renamed|
+    rewrote|touched|moved|add(?:ed|s)?|improved|replaced|hardened|wired|migrated|patched|
+    corrected|reworked|simplified|cleaned)|(?P<delete>delet(?:ed|es?)|remov(?:ed|es?)|
+    dropped))\b
+""")
 _AFTER = re.compile(
     r"[`*)]{0,4}\s*(?:(?:was|were|is|has been|have been|:|\u2014|\u2013|-+|\()\s*)+"
     r"(?:now |newly )?(?=\w)"
@@ -1323,14 +1299,13 @@ _CHANGE_KEY = re.compile(
     r"updated|touched|edited|uncommitted)|(?P<delete>deleted|removed))(?:_files?)?"
 )
 _FILE_KEY = re.compile(r"(?:.*_)?(?:files?|paths?)")
-_FILE_HEADING = re.compile(r"\b(?:files?|documentation|documents?|deliverables|artifacts)\b", re.I)
-_PAST = re.compile(r"(?:ed|new|wrote|written|built)\Z", re.IGNORECASE)
-_WORK_HEADING = re.compile(
-    r"\b(?:changes?|changed|(?:completed|finished) (?:work|tasks?|this)|work (?:completed|done)|"
-    r"what (?:was|changed|i did|we did|got)|uncommitted|not (?:yet )?committed|accomplished|"
-    r"done this)\b",
-    re.IGNORECASE,
-)
+_FILE_HEADING = any_of(r"\b(?:files?|documentation|documents?|deliverables|artifacts)\b")
+_PAST = any_of(r"(?:ed|new|wrote|written|built)\Z")
+_WORK_HEADING = any_of(r"""
+    \b(?:changes?|changed|(?:completed|finished) (?:work|tasks?|this)|work (?:completed|done)|
+    what (?:was|changed|i did|we did|got)|uncommitted|not (?:yet )?committed|accomplished|
+    done this)\b
+""")
 MAX_MARKS = 6
 """How many signs, such as those for bold, may precede the first word of an item."""
 _HOME = re.compile(r"/(?:home|Users)/[^/]+/|[A-Za-z]:/(?:Users/[^/]+/)?")
