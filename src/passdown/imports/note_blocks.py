@@ -483,7 +483,12 @@ _ASKING = re.compile(
 
 def is_question(text: str) -> bool:
     """Whether an item asks something."""
-    return _ASKING.match(text[:400]) is not None or BY_KIND[QUESTION].sure.search(text) is not None
+    return _ASKING.match(text[:400]) is not None or asks(text)
+
+
+def asks(step: str) -> bool:
+    """Whether a step is put as a question, or says that something is undecided."""
+    return step.endswith("?") or BY_KIND[QUESTION].sure.search(step) is not None
 
 
 # The word that announces a kind ends its phrase: "errors in the log", but not "error handling".

@@ -29,6 +29,7 @@ from passdown.imports.note_blocks import (
     LineIndex,
     NoteItem,
     any_of,
+    asks,
     by_column,
     by_heading,
     by_hints,
@@ -199,6 +200,8 @@ def _fields(kind: str, parts: _Parts) -> dict[str, Any]:
     elif kind == QUESTION:
         fields = {"question": text}
         optional = {"context": about, "recommendation": remedy or "; ".join(alternatives)}
+    elif kind == GATE:
+        fields, optional = {"name": text, "result": grade}, {"detail": about}
     elif kind == PATTERN:
         fields = {"pattern": text, "location": about or remedy or NOT_STATED}
     else:
@@ -483,8 +486,8 @@ class _ItemExtractor:
         if not has_why or is_stated or not (is_choice or (above and above.kind == DECISION)):
             return False
         title = Cell("", re.sub(r"^[\d. ]+", "", block.text), block.start, block.end)
-        fields = _fields(DECISION, _cell_parts(DECISION, (title, *cells), ""))
-        self._keep(Cue(DECISION, 0.8, "decision"), fields, block)
+        parts = _cell_parts(DECISION, (title, *cells), "")
+        self._keep(Cue(DECISION, 0.8, "decision"), parts, block)
         return True
 
     def _section_item(self, block: Block, section: tuple[str, ...], below: Sequence[Block]) -> None:
@@ -517,7 +520,7 @@ class _ItemExtractor:
             title, about = f"{title}: {about}", ""  # the topic alone says too little
         parts = _Parts(storable(title), about, remedy=remedy, grade=block.text)
         whole = block._replace(end=below[-1].end) if below else block
-        self._keep(cue, _fields(cue.kind, parts), whole)
+        self._keep(cue, parts, whole)
         self._told = section
         for each in below:
             self._remedy(each, *_label(each.text))
@@ -525,7 +528,7 @@ class _ItemExtractor:
     def _remedy(self, block: Block, name: str, said: str) -> None:
         """A fix or a suggestion that is put as an order is a step, too."""
         if _FIX.fullmatch(name) and ORDER.match(said):
-            self._keep(Cue(NEXT, 0.7, name.lower()), _fields(NEXT, _Parts(storable(said))), block)
+            self._keep(Cue(NEXT, 0.7, name.lower()), _Parts(storable(said)), block)
 
     def _lead(self, block: Block) -> None:
         """A line that leads to code below a heading for steps is a step."""
@@ -620,14 +623,11 @@ class _ItemExtractor:
         for cell in block.cells:
             cue = by_column(cell.name) if cell.name else by_opening(cell.text)
             if cue and cue.kind in MAIN:
-                self._keep(
-                    cue, _fields(cue.kind, _cell_parts(cue.kind, block.cells, cell.name)), block
-                )
+                self._keep(cue, _cell_parts(cue.kind, block.cells, cell.name), block)
                 return
         heading = by_heading(block.trail[-1:])
         if heading and heading.kind in MAIN and block.cells and not block.cells[0].name:
-            parts = _cell_parts(heading.kind, block.cells, "")
-            self._keep(heading, _fields(heading.kind, parts), block)
+            self._keep(heading, _cell_parts(heading.kind, block.cells, ""), block)
         else:
             self._sentences(block)
 
@@ -676,6 +676,9 @@ class _ItemExtractor:
         return block._replace(text=said, start=start, end=end, line=line, cells=())
 
     def _sentences(self, block: Block) -> None:
+        """Take the sentences that say their kind. In a report, prose mostly describes what was
+        done: only gotchas are taken.
+        """
         for start, end in sentences(self.text, block.start, block.end):
             place = self._part(block, start, end)
             said = place.text
@@ -686,10 +689,10 @@ class _ItemExtractor:
                 cue = None
             if cue is None and restricts(block.trail, said):
                 cue = Cue(GOTCHA, 0.55, "among remarks")
-            if cue and cue.kind in MAIN:
+            if cue and cue.kind in (MAIN if not self.is_report else (GOTCHA,)):
                 self._add(cue, place)
                 continue
-            hint = by_hints(said) or by_heading(block.trail[-1:])
+            hint = cue or by_hints(said) or by_heading(block.trail[-1:])
             if hint:
                 self.ambiguous.append(NoteSpan(start, end, place.line, hint.kind, hint.words))
             elif block.form == "item":
@@ -718,12 +721,7 @@ class _ItemExtractor:
 
     def _gate(self, name: str, is_passed: bool, detail: str, block: Block) -> None:
         result = "passed" if is_passed else "failed"
-        fields = {
-            "name": storable(name),
-            "result": result,
-            **({"detail": detail} if detail else {}),
-        }
-        self._keep(Cue(GATE, 0.9, result), fields, block)
+        self._keep(Cue(GATE, 0.9, result), _Parts(storable(name), detail, grade=result), block)
 
     # Rows and reports
 
@@ -743,10 +741,7 @@ class _ItemExtractor:
             return
         if cue.kind != DECISION and _is_settled(cue.kind, block):
             return
-        parts = _cell_parts(cue.kind, cells, named)
-        self._keep(cue, _fields(cue.kind, parts), block)
-        if cue.kind == NEXT:
-            self._to_decide(parts.text, block)
+        self._keep(cue, _cell_parts(cue.kind, cells, named), block)
 
     def _gate_row(self, block: Block) -> bool:
         """Take a row with a verdict, PASS or FAIL, as the result of a gate."""
@@ -762,7 +757,7 @@ class _ItemExtractor:
                 self._gate(name.text, bool(match["passed"]), storable(more), block)
                 if not match["passed"] and len(more.split()) > 6:
                     issue = _Parts(storable(f"{name.text}: {cell.text}"), storable(more))
-                    self._keep(Cue(GOTCHA, 0.7, "failed"), _fields(GOTCHA, issue), block)
+                    self._keep(Cue(GOTCHA, 0.7, "failed"), issue, block)
                 return True
         return False
 
@@ -818,19 +813,7 @@ class _ItemExtractor:
             for part in [self._part(block, *line) for line in lines] or [block]:
                 self._add(cue, part, is_listed=True)
         elif _PROSE_KEYS.fullmatch(key):
-            self._hints(block)
-
-    def _hints(self, block: Block) -> None:
-        """Prose in a report mostly describes what was done; what may be more is unclear."""
-        for start, end in sentences(self.text, block.start, block.end):
-            said = self.text[start:end]
-            cue = by_words(said) or by_hints(said)
-            if restricts(block.trail, said):
-                cue = Cue(GOTCHA, 0.55, "among remarks")
-            if cue and cue.kind == GOTCHA and cue.confidence > SURE:
-                self._add(cue, block._replace(text=said, start=start, end=end))
-            elif cue:
-                self.ambiguous.append(NoteSpan(start, end, block.line, cue.kind, cue.words))
+            self._sentences(block)
 
     def _add(self, cue: Cue, block: Block, *, is_listed: bool = False) -> None:
         if cue.kind not in MAIN:
@@ -845,20 +828,17 @@ class _ItemExtractor:
             parts = _sentence_parts(cue.kind, block.text, is_listed=is_listed)
             if is_listed and _FORBIDDEN.match(cue.words):
                 parts = parts._replace(text=f"Do not: {parts.text}")
-        self._keep(cue, _fields(cue.kind, parts), block)
-        if cue.kind == NEXT:
-            self._to_decide(parts.text, block)
+        self._keep(cue, parts, block)
         for cell in block.cells[1:]:
             own = by_name(cell.name)
             if own and own.kind in (NEXT, QUESTION, BLOCKER) and own.kind != cue.kind:
                 self._add(own, self._part(block, cell.start, cell.end)._replace(text=cell.text))
 
-    def _to_decide(self, step: str, block: Block) -> None:
-        """A step that is a decision to take is an open question, too."""
-        if TO_DECIDE.match(step) or BY_KIND[QUESTION].sure.search(step) or step.endswith("?"):
-            self._keep(Cue(QUESTION, 0.7, "decide"), _fields(QUESTION, _Parts(step)), block)
-
-    def _keep(self, cue: Cue, fields: dict[str, Any], block: Block) -> None:
+    def _keep(self, cue: Cue, parts: _Parts, block: Block) -> None:
+        """Keep an item, once; a step that is a decision to take is an open question, too."""
+        if cue.kind == NEXT and (TO_DECIDE.match(parts.text) or asks(parts.text)):
+            self._keep(Cue(QUESTION, 0.7, "decide"), _Parts(parts.text), block)
+        fields = _fields(cue.kind, parts)
         main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
         is_verdict = cue.kind == DECISION and _VERDICT.fullmatch(main) is not None
         if not main or (cue.kind, main) in self._said or _is_figure(main) or is_verdict:
@@ -916,14 +896,6 @@ _FINDING_LABEL = any_of(r"""
 _NUMBERED_TITLE = any_of(r"""
     \A(?:(?:step|task|item|action) )?#?\d{1,2}[.):]? *[\u2014\u2013:-]? *(?=\S+ \S)
 """)
-_IMPERATIVE = any_of(r"""
-    (?:add|build|check|clean|commit|confirm|convert|create|decide|deploy|disable|document|
-    enable|extend|finish|fix|get|implement|improve|install|integrate|investigate|make|merge|
-    migrate|move|publish|push|rebuild|refactor|remove|replace|review|rotate|run|set ?up|ship|
-    start|test|update|upgrade|verify|wire|write)\b
-""")
-
-
 _TITLED = (GOTCHA, QUESTION, BLOCKER)
 
 
@@ -941,7 +913,7 @@ def _is_step(title: str, below: Sequence[Block]) -> bool:
     bare = _NUMBERED_TITLE.sub("", title)
     is_plain = all(each.form in ("text", "code", "label") for each in below)
     has_rows = any(each.form in ("row", "heading") for each in below)
-    is_order = _IMPERATIVE.match(bare) is not None
+    is_order = ORDER.match(bare) is not None
     is_numbered = bare != title
     return not has_rows and ((is_numbered and (is_plain or is_order)) or (is_plain and is_order))
 
