@@ -358,3 +358,20 @@ def test_a_failed_check_that_is_explained_is_a_gotcha_too() -> None:
     row = "| Scan | FAIL | The service answers 403; this is older than the change and stays |"
     note = f"# Note\n\n## Checks\n\n| Job | Status | Notes |\n|---|---|---|\n{row}\n"
     assert [item.kind for item in extract_note(note).found] == ["gates", "gotchas"]
+
+
+def test_a_task_that_is_not_done_is_a_step_in_a_table_and_in_a_report() -> None:
+    """Also below a heading for facts, such as Status; a blocked one is a blocker."""
+    table = "| Task | Status |\n|---|---|\n| Dig | Done |\n| Fill the well | In progress |\n"
+    assert said(f"# Note\n\n## Status\n\n{table}", NEXT) == ["Fill the well (Status: In progress)"]
+    report = (
+        '{"tasks": [{"name": "Dig the well", "status": "done"},'
+        ' {"name": "Fill it", "status": "pending"}, {"name": "Test it", "status": "blocked"}]}'
+    )
+    assert said(report, NEXT, "a.json") == ["Fill it (status: pending)"]
+    assert said(report, BLOCKER, "a.json") == ["Test it"]
+
+
+def test_what_is_addressed_to_the_next_session_is_a_step_if_it_is_an_order() -> None:
+    note = "# Note\n\n## For the next session\n\n- The pump is new\n- Fix the pump first\n"
+    assert said(note, NEXT) == ["Fix the pump first"]

@@ -145,8 +145,9 @@ WORDS: tuple[Words, ...] = (
         (?:the |one |open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|
         not sure (?:if|whether|why|how|that)|to be (?:decided|determined|clarified)|tbd|
         (?:awaiting|pending|needs?|waiting (?:for|on)) (?:a |an |the |your |user |
-        \w+'s )?(?:\w+ )?decision|(?:not|n't) (?:yet )?decided|(?:user|you|we|
-        team) (?:must|should|needs? to|has to|have to) (?:now )?(?:decide|choose)
+        \w+'s )?(?:\w+ )?decision|(?:not|n't) (?:yet )?decided|(?:unclear|
+        unknown) (?:whether|if|how|why|which|what)|needs? to (?:decide|choose)|(?:user|you|
+        we|team) (?:must|should|needs? to|has to|have to) (?:now )?(?:decide|choose)
         """,
         weak=r"questions?|unsure|wonder(?:ing)?",
     ),
@@ -167,10 +168,12 @@ WORDS: tuple[Words, ...] = (
         (?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|
         blocked (?:by|on|until|because|due to|pending)|blocked(?= ?[\u2014\u2013:(-] ?\w)|
         waiting (?:for|on) \w+|awaiting (?:\w+ ){0,3}(?:approval|access|credentials|
-        sign-?off|keys?)|can(?:not|'t) (?:continue|proceed|go on)|can(?:not|
-        't) be \w+ (?:until|before|without)|(?:access|permission|generation|request) (?:is|
-        was|to \w+ is) denied|(?:no|without|lacks?|missing) (?:the )?(?:access|
-        permissions?|credentials) (?:to|for|on)
+        sign-?off|keys?)|can(?:not|'t) (?:continue|proceed|go on)|can(?:not|'t) (?:deploy|
+        test|run|merge|release|verify|start|build|push) (?:[\w']+ ){0,6}(?:without|until|
+        before)|(?:we're|we are|i'm|\A)\W{0,4}stuck (?:on|at|because)|permission denied|
+        access denied|can(?:not|'t) be \w+ (?:until|before|without)|(?:access|permission|
+        generation|request) (?:is|was|to \w+ is) denied|(?:no|without|lacks?|
+        missing) (?:the )?(?:access|permissions?|credentials) (?:to|for|on)
         """,
         weak=_NEVER,
     ),
@@ -209,19 +212,20 @@ WORDS: tuple[Words, ...] = (
         dead ends?|(?:technical )?debt|limitations?|anti-?patterns?|pitfalls?|threats?|
         discrepanc(?:y|ies)|watch[- ]?outs?(?: for)?|be careful|careful|to note|problems|
         bugs|(?:\w+ )?issues|root causes|vulnerabilit(?:y|ies)|traps?|errors|insufficient|
-        shortcomings|drawbacks|workarounds|(?:sharp|rough) edges|blind spots?|regressions|
-        cautions?|hidden assumptions|(?:flaky|failing|broken|skipped) (?:tests?|checks?|
-        builds?)|edge cases|corrections|non-?goals|(?:doesn't|does not|not) work(?:ing)?|
-        what(?: is|'s) (?:wrong|missing|broken)|broken|(?:do|must) not(?: (?:do|touch|
-        change|break|repeat|use|re-?\w+|modify|edit).*)?|what not to do|not to (?:do|touch|
-        change)|don'?t(?:s| (?:touch|repeat|do|change|use|forget|break|re-?\w+|modify|
-        edit).*)?|never(?: do)?|hard (?:rules|constraints)|invariants|guard-?rails|
-        non-negotiables?|lessons|learnings|what (?:we|i)(?:'ve| have)? learned|
-        things learned|quirks?|foot-?guns?|land-?mines?|(?:non-|not )obvious(?: \w+)?|
-        surprises?|heads[- ]?up|won't tell you|bit (?:us|me)|hard way|(?:worth|
-        good to) know(?:ing)?|keep in mind|(?:things )?(?:to|must) (?:know|watch(?: out)?|
-        remember|avoid)(?: for)?|remember{LAST}|reminders|known (?:\w+ )?(?:notes|
-        constraints)|(?:important|critical) (?:notes?|details|facts)
+        shortcomings|challenges|difficulties|hurdles|drawbacks|workarounds|(?:sharp|
+        rough) edges|blind spots?|regressions|cautions?|hidden assumptions|(?:flaky|
+        failing|broken|skipped) (?:tests?|checks?|builds?)|edge cases|corrections|
+        non-?goals|(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing|
+        broken)|broken|(?:do|must) not(?: (?:do|touch|change|break|repeat|use|re-?\w+|
+        modify|edit).*)?|what not to do|not to (?:do|touch|change)|don'?t(?:s| (?:touch|
+        repeat|do|change|use|forget|break|re-?\w+|modify|edit).*)?|never(?: do)?|
+        hard (?:rules|constraints)|invariants|non-negotiables?|lessons|learnings|
+        what (?:we|i)(?:'ve| have)? learned|things learned|quirks?|foot-?guns?|
+        land-?mines?|(?:non-|not )obvious(?: \w+)?|surprises?|heads[- ]?up|won't tell you|
+        bit (?:us|me)|hard way|(?:worth|good to) know(?:ing)?|keep in mind|
+        (?:things )?(?:to|must) (?:know|watch(?: out)?|remember|avoid)(?: for)?|
+        remember{LAST}|reminders|known (?:\w+ )?(?:notes|constraints)|(?:important|
+        critical) (?:notes?|details|facts)
         """,
         column=r"""
         (?:(?:known|critical|major|minor|open|high|medium|low) )?(?:risk|gap|concern|
@@ -342,11 +346,12 @@ WORDS: tuple[Words, ...] = (
         \A(?:next|then|after that|afterwards|finally),? (?:you |we |i |
         someone )?(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|
         up|thing)|(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|
-        still needs? \w+ing|(?:should|must|shall) (?:now |next |then |be )?(?:validate|
-        verify|confirm|focus|add|fix|write|test|check|implement|run|update|review|document|
-        investigate|executed|integrate|remove|replace|move|extend|decide|finish|
-        continue(?! \w+ing)|start|begin|wire|handle|make|create|build|cover|measure|
-        restructure|refactor|rename|migrate|split)(?!\w*ing)\w*
+        still needs? (?:to )?\w+|needs (?:review|testing|validation|verification|tests|
+        docs)|(?:should|must|shall) (?:now |next |then |be )?(?:validate|verify|confirm|
+        focus|add|fix|write|test|check|implement|run|update|review|document|investigate|
+        executed|integrate|remove|replace|move|extend|decide|finish|continue(?! \w+ing)|
+        start|begin|wire|handle|make|create|build|cover|measure|restructure|refactor|
+        rename|migrate|split)(?!\w*ing)\w*
         """,
         weak=r"should|must|then|next|shall|needs? to|have to|later",
     ),
@@ -526,7 +531,7 @@ def _announced(said: str) -> list[Cue]:
 
 # Sections of remarks, in which what restricts or surprises is a gotcha.
 _REMARKS = any_of(r"""
-    \b(?:notes|context|constraints?|discover(?:ies|y)|observations|remarks|environment|platform|
+    \b(?:notes|context|constraints?|discover(?:ies|y)|observations|remarks|insights?|environment|platform|
     infrastructure|rules|contract|considerations|facts)\b
 """)
 _RESTRICTS = any_of(r"""
@@ -570,7 +575,8 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
         is_fact = _RECEIVER.search(bare) and any(map(_FACTS.search, trail[len(trail) - depth :]))
         wide = () if is_fact else (NEXT, GOTCHA, DECISION, BLOCKER)
         cues = [cue for cue in cues if is_near or cue.kind in wide]
-        if said and cues and _RECEIVER.search(cues[0].words) and not _is_step(said):
+        is_addressed = said and cues and _RECEIVER.search(cues[0].words) is not None
+        if is_addressed and not _announced(_RECEIVER.sub("", bare)) and not _is_step(said):
             cues = []  # a fact for the next session
         if cues:
             cue = _by_form(cues, said)
@@ -659,7 +665,7 @@ def by_opening(text: str) -> Cue | None:
 
 _NO = any_of(r"\W*(?:no|nothing|none|neither)\b")
 _REPAIR = any_of(r"\W*(?:fix|resolve|repair|debug|investigate|implement)\b")
-_CHECK = any_of(r"(?:does|do|did|is|are|was|were|has|have)\b")
+_CHECK = any_of(r"(?:does|do(?! (?:we|you))|did|is|are(?! we)|was|were|has|have)\b")
 
 
 def by_words(text: str) -> Cue | None:
@@ -749,7 +755,8 @@ _ITEM = re.compile(
 )
 _KEY = re.compile(r"[a-z][a-z0-9_]*:")
 _STRUCK = re.compile(
-    r"[ \t]*~~[^~]{1,2000}~~[ \t]*(?:\([^()]{0,200}\)|[.,;!]|done\b.{0,60})?[ \t]*"
+    r"[ \t]*~~[^~]{1,2000}~~[ \t]*"
+    r"(?:\([^()]{0,200}\)|[.,;!]|\W{0,3}(?:done|fixed|resolved|completed?)\b.{0,60})?[ \t]*"
 )
 _RULE = re.compile(r"[ \t]*([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)+")

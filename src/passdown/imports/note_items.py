@@ -434,7 +434,8 @@ class _ItemExtractor:
     def take(self, block: Block, after: Sequence[Block]) -> None:
         """Take what a block says; `after` are the blocks that follow."""
         self._after = after
-        if not self.is_report and block.trail and is_reference(block.trail[-1]):
+        is_about = not self.is_report and block.trail and is_reference(block.trail[-1])
+        if is_about and not (block.form == "row" and _by_status(block)):
             return
         if self._told and block.trail[: len(self._told)] == self._told:
             return  # the section is one item, which its heading names
@@ -764,7 +765,7 @@ class _ItemExtractor:
     def _row_cue(self, block: Block) -> tuple[str, Cue | None]:
         """The column that shows a row's kind, if one does, and the cue."""
         if self.is_report:
-            cue = by_heading(block.trail)
+            cue = by_heading(block.trail) or _by_status(block)
             column = next((c.name for c in block.cells if self._is_main(c, cue)), "")
             return column, cue
         columns = [(c.name, cue) for c in block.cells if (cue := by_column(c.name))]
@@ -803,7 +804,8 @@ class _ItemExtractor:
         if gate and block.text in ("true", "false"):
             self._gate(gate[1], block.text == "true", "", block)
             return
-        if _is_nothing(block.text) or len(block.text.split()) < 2:
+        is_short = len(block.text.split()) < 2 and not ORDER.match(block.text)
+        if is_short or _is_nothing(block.text):
             return
         cue = by_heading(block.trail, block.text)
         if cue and cue.kind in MAIN:
@@ -960,8 +962,27 @@ def _label(text: str) -> tuple[str, str]:
     return (name.strip(), rest.strip()) if colon and len(name) < 40 else ("", text)
 
 
+_UNDONE = any_of(r"""
+    \W*(?:pending|to-?do|not[_ ]started|open|in[_ -]progress|wip|planned|queued|next|
+    partial(?:ly)?|incomplete|(?P<blocked>blocked))\b
+""")
+_TASK_NAME = any_of(r"""
+    (?:\w+ )?(?:tasks?|items?|steps?|phases?|features?|milestones?|work|name|title|story|ticket)
+""")
+
+
+def _by_status(block: Block) -> Cue | None:
+    """A task that isn't done is a step, or a blocker."""
+    is_task = any(_TASK_NAME.fullmatch(cell.name.replace("_", " ")) for cell in block.cells)
+    status = next((c.text for c in block.cells if field_of(c.name) == "status"), "")
+    match = _UNDONE.match(status) if is_task else None
+    return Cue(BLOCKER if match["blocked"] else NEXT, 0.7, match[0].lower()) if match else None
+
+
 def _row_by_cells(block: Block) -> Cue | None:
-    """A row's kind by a reason, by something missing, or by its rank."""
+    """A row's kind by the status of a task, a reason, something missing, or its rank."""
+    if by_status := _by_status(block):
+        return by_status
     for cell in block.cells:
         if cell.name.lower() in ("rationale", "why", "reason"):
             return Cue(DECISION, 0.7, cell.name.lower())
