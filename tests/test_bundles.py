@@ -179,7 +179,8 @@ def test_a_fork_keeps_to_itself(here: Workspace, there: Workspace, tmp_path: Pat
     there.hand_off(full_handoff(summary="there"))
     here.decide(task="T-1", agent="a", summary="s", rationale="r", supersedes=["T-1#d1"])
     here.set_status("T-1#q1", "answered", agent="a")
-    here.hand_off({"task": "T-1", "outcome": "completed", "resolves": ["T-1#n1"]})
+    here.hand_off({"task": "T-1", "to": "b", "outcome": "completed", "resolves": ["T-1#n1"]})
+    here.hand_off({"task": "T-1", "to": "a", "outcome": "completed", "blockers": []})
     target = tmp_path / "one.zip"
     here.maintenance.export(str(target), task="T-1")
     before = there.files.state_document("T-1")

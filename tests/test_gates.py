@@ -206,7 +206,7 @@ def test_a_phase_needs_its_artifacts(ws: Workspace) -> None:
     with pytest.raises(GateRefused) as caught:
         hand_off(ws, phase="testing")
     assert [(p.path, p.code) for p in caught.value.problems] == [("phase", "phase_gate")] * 2
-    hand_off(ws, artifacts=[SOURCE])
+    hand_off(ws, artifacts=[SOURCE], to_agent="coder")
     with pytest.raises(GateRefused) as caught:
         hand_off(ws, phase="testing", summary="again")
     (problem,) = caught.value.problems
@@ -216,7 +216,7 @@ def test_a_phase_needs_its_artifacts(ws: Workspace) -> None:
     gone = {"path": "src/config.py", "lines": "all", "change_type": "delete", "description": "d"}
     with pytest.raises(GateRefused):
         hand_off(ws, phase="testing", files_modified=[gone])
-    hand_off(ws, files_modified=[gone])
+    hand_off(ws, files_modified=[gone], to_agent="coder")
     with pytest.raises(GateRefused):
         hand_off(ws, phase="testing", summary="without the source")
     assert ws.state("T-1").phase == "planning"

@@ -170,6 +170,7 @@ def test_what_only_appends_can_be_placed_after_others(ws: Workspace) -> None:
     ws.decide(task="T-1", agent="other", summary="theirs", rationale="r")
     handoff = minimal(
         expect_version=1,
+        to_agent="coder",
         decisions=[{"summary": "mine", "rationale": "r"}],
         files_created=[{"path": "src/config.py", "purpose": "p"}],
     )
@@ -190,16 +191,17 @@ def test_a_rebase_that_would_overrule_others_is_refused_with_reasons(ws: Workspa
             minimal(expect_version=1, phase="reviewing", blockers=full_handoff()["blockers"]),
             "moves",
         ),
-        (minimal(expect_version=1), "closes or changes"),
+        (minimal(expect_version=1, to_agent="coder", blockers=[]), "closes or changes"),
         (
             minimal(
                 expect_version=1,
+                to_agent="coder",
                 blockers=full_handoff()["blockers"],
                 artifacts=[{"path": "src/config.py"}],
             ),
             "src/config.py was handed off",
         ),
-        (minimal(expect_version=9), "does not exist yet"),
+        (minimal(expect_version=9, to_agent="coder"), "does not exist yet"),
     ]
     for handoff, reason in cases:
         with pytest.raises(Conflict, match=reason):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.cli.output import (
     line,
+    print_command,
     print_items,
     print_receipt,
     row_printer,
@@ -98,6 +99,35 @@ operation(
     choices={"status": ("open", "cancelled")},
     help={"status": "its new status; a handoff completes a task"},
 )
+
+
+@command(
+    "task done",
+    "T-1 --summary 'the form works, with tests'",
+    "T-1 --despite 'the failed gate is flaky'",
+    flags={"from_agent": "--from"},
+    help={
+        "from_agent": "AGENT: who completes it; default: PASSDOWN_AGENT, else its holder",
+        "summary": "TEXT: the state of the work",
+        "despite": "TEXT: why it is completed over what is open",
+    },
+)
+def task_done(
+    session: Session, task: str, *, from_agent: str = "", summary: str = "", despite: str = ""
+) -> None:
+    """Complete a task: the handoff of its last agent."""
+    import os
+
+    given = {
+        "from_agent": from_agent or os.environ.get("PASSDOWN_AGENT", ""),
+        "summary": summary,
+        "despite": despite,
+    }
+    with session.open() as workspace:
+        receipt = workspace.hand_off(task=task, outcome="completed", phase="completed", **given)
+    session.show(receipt, print_command)
+
+
 operation(
     "gate list",
     row_printer(

@@ -31,7 +31,7 @@ _KINDS = {
     "k": ("Gates", "gate", "gate"),
     "b": ("Blockers", "blocker", "blocker"),
     "q": ("Questions", "question", "question"),
-    "y": ("Answers", "answer", "answer"),
+    "y": ("Settled", "answer", "answer"),
     "n": ("Next steps", "next_step", "next step"),
     "t": ("The task", "task_text", "task text"),
     "r": ("To read", "reading", "file to read", "files to read"),
@@ -202,7 +202,10 @@ def _with_notes(page: BriefPage, line: str, notes: list[str]) -> tuple[str, tupl
 
 
 def _answer(row: ItemRow, content: ItemContent) -> str:
-    """What was asked, and what came of it."""
+    """What was asked, and what came of it; or what was closed."""
+    if row.letter in "bnr":
+        text = one_line(content.entry[KINDS[row.letter].text])
+        return f"- {row.letter}{row.ordinal} closed, as it isn't listed any more: {text}\n"
     if row.letter == "q":
         question = one_line(content.entry["question"])
         return f"- q{row.ordinal} {question} | Answer: {one_line(content.answer)}\n"

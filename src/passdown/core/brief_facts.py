@@ -29,7 +29,9 @@ class ItemContent(NamedTuple):
 
 
 ANSWERED = "y"
-"""The letter under which a settled question or gate is shown: not as open, but for its answer."""
+"""The letter under which a settled item is shown: not as open, but for its answer, or because the
+last handoff closed it.
+"""
 
 
 def shown_letter(row: ItemRow) -> str:
@@ -37,7 +39,7 @@ def shown_letter(row: ItemRow) -> str:
     result of a quality gate is no answer.
     """
     is_answered = row.field != "gates" and (not row.is_open or row.status == "rejected")
-    return ANSWERED if row.letter in "qk" and is_answered else row.letter
+    return ANSWERED if row.letter in "qkbnr" and is_answered else row.letter
 
 
 class BriefFacts(NamedTuple):

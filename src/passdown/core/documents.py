@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from passdown.core.items import context_summary_of, entry_of
+from passdown.core.items import STOPPED, context_summary_of, entry_of
 from passdown.core.kinds import KINDS, task_of
 from passdown.core.types import JsonObject
 
@@ -147,7 +147,7 @@ def summary_facts(header: JsonObject, open_items: Iterable[ItemRow]) -> JsonObje
         "artifacts": [{"type": kind} for kind in sorted(header["types"])],
         "totals": {"artifacts": header["files"]},
         "blockers": [
-            {"blocker": row.title, "severity": row.grade, "status": row.status}
+            {"blocker": row.title, "severity": severity_of(row), "status": row.status}
             for row in rows
             if row.letter == "b"
         ],
@@ -155,6 +155,11 @@ def summary_facts(header: JsonObject, open_items: Iterable[ItemRow]) -> JsonObje
         "held_by": [row.address for row in rows if row.letter == "k"],
         **_gates(header),
     }
+
+
+def severity_of(blocker: ItemRow) -> str:
+    """The severity of a blocker; that something ran out keeps nobody from going on."""
+    return "low" if blocker.grade == STOPPED else blocker.grade
 
 
 def open_questions(rows: Iterable[ItemRow]) -> list[JsonObject]:
@@ -169,6 +174,11 @@ def open_questions(rows: Iterable[ItemRow]) -> list[JsonObject]:
         for row in rows
         if row.letter == "q"
     ]
+
+
+def failed_gates(header: JsonObject) -> list[str]:
+    """The quality gates whose latest result is that they failed."""
+    return _gates(header)["gates_failed"]
 
 
 def _gates(header: JsonObject) -> JsonObject:

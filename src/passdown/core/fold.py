@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.core.documents import answer_note, state_fields, status_fields, summary_facts
 from passdown.core.items import (
+    STOPPED,
     Sizes,
     context_summary_of,
     entry_of,
@@ -235,8 +236,8 @@ _DETAILS = (
     "time_limit_minutes",
 )
 
-# A handoff that lists any of these gives the current list: what it doesn't repeat is replaced.
-_REPLACED_WHEN_LISTED = ("n", "r")
+_CURRENT = ("b", "n", "r")
+"""The kinds of which a handoff can give the current list."""
 
 
 def fold_record(
@@ -354,6 +355,7 @@ def _supersede(step: Changes, row: ItemRow, entry: dict[str, Any]) -> None:
 
 def _handed_off(step: Changes) -> None:
     step.add("h", 0)
+    step.header.pop("closed", None)
     for letter in ("d", "a", "p", "g", "w", "f", "k"):
         for index in range(len(step.body.get(KINDS[letter].field, ()))):
             _add_new(step, letter, index)
@@ -390,26 +392,39 @@ def _resolve(step: Changes, addresses: Iterable[str]) -> None:
 def _carry(step: Changes, letter: str) -> None:
     """Bring the open items of a kind up to date with the list that the handoff gives.
 
-    An entry that is open already, or listed twice, is one item. Blockers are the handoff's whole
-    list; next steps and reading are too, when it lists any; a question stays open until it's
-    answered.
+    An entry that is open already, or listed twice, is one item. Where the handoff gives the current
+    list, what isn't in it is closed; a question stays open until it's answered.
     """
     entries = step.body.get(KINDS[letter].field, ())
-    if not entries and not (letter == "b" and step.open):
-        return
+    is_current = letter in current_letters(step.body)
     marks = [fingerprint(entry) for entry in entries]
     known = {row.fingerprint for row in step.open_of(letter) if not _was_rejected(step, row)}
-    if letter == "b" or (entries and letter in _REPLACED_WHEN_LISTED):
-        for row in step.open_of(letter):
-            if row.fingerprint not in known.intersection(marks):
-                note = f"not repeated by {step.record.author}"
-                step.mark(letter, row.ordinal, "replaced", note)
+    for row in step.open_of(letter):
+        if row.grade == STOPPED:  # whoever hands off next had what ran out
+            step.mark(letter, row.ordinal, "resolved", f"by {step.record.author}")
+            known.discard(row.fingerprint)
+        elif row.fingerprint not in (known.intersection(marks) if is_current else known):
+            note = f"not repeated by {step.record.author}"
+            step.mark(letter, row.ordinal, "replaced", note)
+            if "lists" in step.body:
+                step.header.setdefault("closed", []).append(row.address)
     for index, mark in enumerate(marks):
         if mark not in known:
             known.add(mark)
             _add_new(step, letter, index)
             if letter == "b" and entries[index].get("requires_human"):
                 step.add("k", index, field="blockers")
+
+
+def current_letters(body: dict[str, Any]) -> tuple[str, ...]:
+    """The kinds of which a handoff gives the current list.
+
+    A record from before handoffs said which lists they give is read by the rule of its time: the
+    blockers always, the others where it lists any.
+    """
+    if "lists" in body:
+        return tuple(letter for letter in _CURRENT if KINDS[letter].field in body["lists"])
+    return ("b", *(letter for letter in _CURRENT[1:] if body.get(KINDS[letter].field)))
 
 
 def _was_rejected(step: Changes, row: ItemRow) -> bool:
@@ -511,7 +526,7 @@ def open_letters(kind: str, body: dict[str, Any]) -> tuple[str, ...]:
         return ("b", "k", "n", "q", "r")
     if kind != "handoff":
         return ()
-    listed = [letter for letter in ("n", "r") if body.get(KINDS[letter].field)]
+    listed = [x for x in _CURRENT if x in current_letters(body) or body.get(KINDS[x].field)]
     resolved = [a.letter for a in map(parse_address, body.get("resolves", ())) if a is not None]
     return ("b", "k", "q", *sorted({*listed, *resolved}.difference("bkq")))
 

@@ -24,6 +24,7 @@ from passdown.core.kinds import (
     PHASES,
     SCHEMA_VERSION,
     SEVERITIES,
+    STOPS,
 )
 from passdown.core.schema import (
     ADDRESS,
@@ -270,6 +271,9 @@ class Blocker(_Frozen):
     requires_human: bool = declare(
         TRUTH, "Opens a gate that a person answers", default=False, hint="opens a gate"
     )
+    stopped: str = declare(
+        Choice(*STOPS, ""), "What ran out; the next handoff closes the blocker", default=""
+    )
 
 
 _KEY = Text(partial(text_problems, max_length=100), lambda text: " ".join(text.split()))
@@ -376,7 +380,7 @@ class Handoff(_Frozen):
     )
     phase: str = declare(
         Choice(*PHASES, ""),
-        "The phase that the task moves to; unchanged when left out",
+        "The phase that the task moves to; unchanged when left out, unless it is the last handoff",
         default="",
         hint="the task moves to",
         flag=Flag("--phase", "", "the phase that the task moves to"),
@@ -493,8 +497,23 @@ class Handoff(_Frozen):
             needs_all=False,
         ),
     )
+    stopped: str = declare(
+        Choice(*STOPS, ""),
+        "What ran out before the work was finished; with outcome partial, in place of a blocker",
+        default="",
+        hint="partial only: what ran out",
+        flag=Flag("--stopped", "", "what ran out; with --outcome partial, in place of a blocker"),
+    )
     gates: tuple[GateResult, ...] = declare(
         List(Part(GateResult)), "Results of quality gates", default=()
+    )
+    despite: str = declare(
+        ANY_TEXT,
+        "Why the task is completed over a failed gate, an open blocker, a blocking question or a "
+        "task that it needs",
+        default="",
+        hint="why complete over what is open",
+        flag=Flag("--despite", "TEXT", "why the task is completed over what is open"),
     )
     warnings: tuple[str, ...] = declare(
         List(TEXT),
@@ -629,6 +648,13 @@ def artifact_type(path: str) -> str:
 _NOT_STORED = frozenset({"task", "files_created", "files_modified", "artifacts", "expect_version"})
 """Fields that a record's body doesn't have as they are given; all files become one list."""
 
+CURRENT_LISTS = ("blockers", "suggested_next_steps", "dependencies_for_next")
+"""Lists that, when a handoff gives them, are the current ones, empty or not: what they leave out is
+closed. One that isn't given changes nothing.
+"""
+
+_RAN_OUT = {"time": "time", "context": "context", "budget": "budget", "turn": "turns"}
+
 
 @cache
 def _stored_fields() -> dict[str, str]:
@@ -659,11 +685,26 @@ def all_artifacts(handoff: JsonObject) -> list[JsonObject]:
 def handoff_body(handoff: JsonObject, artifacts: list[JsonObject]) -> JsonObject:
     """The body of a handoff's record, from its checked data and its measured artifacts."""
     names = _stored_fields()
-    body = {names[name]: part for name, part in handoff.items() if name in names}
+    body = {names[name]: part for name, part in handoff.items() if name in names and part}
+    body["lists"] = [names[name] for name in CURRENT_LISTS if name in handoff]
+    if "stopped" in body:
+        body["blockers"] = [*body.get("blockers", ()), _stopped_blocker(body["stopped"])]
     return {**body, "artifacts": artifacts} if artifacts else body
+
+
+def _stopped_blocker(reason: str) -> JsonObject:
+    """The blocker as which it is recorded that something ran out."""
+    text = f"Ran out of {_RAN_OUT[reason]}"
+    return {"blocker": text, "severity": "low", "stopped": reason}
 
 
 def handoff_from_body(task: str, body: JsonObject) -> JsonObject:
     """The handoff that a record's body holds, as plain data."""
     names = {stored: name for name, stored in _stored_fields().items()}
-    return {"task": task, **{names.get(name, name): part for name, part in body.items()}}
+    found = {"task": task, **{names.get(name, name): part for name, part in body.items()}}
+    listed = found.pop("lists", ())
+    if "stopped" in found:
+        found["blockers"] = found["blockers"][:-1]
+        if not found["blockers"]:
+            del found["blockers"]
+    return {**{names[name]: [] for name in listed}, **found}

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.handoff import (
+    CURRENT_LISTS,
     Decision,
     Fact,
     GateResult,
@@ -23,7 +24,7 @@ from passdown.core.handoff import (
     TaskFields,
 )
 from passdown.core.items import fingerprint
-from passdown.core.kinds import FILE_LISTS
+from passdown.core.kinds import FILE_LISTS, STOPS
 from passdown.core.results import HandoffCommand
 from passdown.core.schema import (
     EMPTY,
@@ -68,7 +69,8 @@ class GivenHandoff(NamedTuple):
     `names` are the names that the writer used instead, by the handoff's own. A task file is a
     document: it is recorded once, whatever was recorded since. `contradictions` are fields that
     were given apart from it and say something else. `prepared`, of a prepared command, has the
-    hashes that its files had then.
+    hashes that its files had then. `added_blockers` says that its blockers are new ones, and not
+    the current list; `keeps_open` that it doesn't complete the task by naming no receiver.
     """
 
     data: JsonObject
@@ -76,6 +78,8 @@ class GivenHandoff(NamedTuple):
     is_task_file: bool = False
     contradictions: tuple[Problem, ...] = ()
     prepared: Mapping[str, str | None] | None = None
+    added_blockers: bool = False
+    keeps_open: bool = False
 
     def with_fields(self, fields: Mapping[str, Any]) -> GivenHandoff:
         """The same with further fields: they fill what it leaves out and add to its lists."""
@@ -83,7 +87,7 @@ class GivenHandoff(NamedTuple):
         found = list(self.contradictions)
         for name, value in named_by_shape(Handoff, fields).items():
             known: Any = data.get(name)
-            if value in EMPTY:
+            if value in EMPTY and (value is None or name in data or name not in CURRENT_LISTS):
                 continue
             if known in EMPTY:
                 data[name] = value
@@ -242,12 +246,19 @@ def check_handoff(
         return CheckedHandoff(None, limited_problems((*checks.errors, *rules, *checks.unknown)))
     rules = broken_rules(plain, changed_files)
     recorded, extra = _recorded(plain)
+    recorded |= {name: [] for name in CURRENT_LISTS if _is_given_empty(data, name)}
     rules += json_problems(extra, "metadata")
     problems = limited_problems((*checks.unknown, *rules, *recommendations(plain)))
     if any(problem.level == "error" for problem in problems):
         return CheckedHandoff(None, problems)
     metadata = as_plain(extra)
     return CheckedHandoff({**recorded, "metadata": metadata} if metadata else recorded, problems)
+
+
+def _is_given_empty(data: object, name: str) -> bool:
+    """Whether a list is given, and nothing is in it."""
+    given: object = cast("Mapping[str, object]", data).get(name)
+    return isinstance(given, list | tuple) and not given
 
 
 def check_task(data: object) -> tuple[JsonObject, list[Problem]]:
@@ -306,7 +317,7 @@ def _rules_on_faulty(
             entries = cast("list[object]", value)
             entries = [] if len(entries) > MAX_ENTRIES else entries
             raw[str(name)] = [entry for entry in entries if isinstance(entry, dict)]
-        elif isinstance(value, str) and name in ("outcome", "from_agent", "to_agent"):
+        elif isinstance(value, str) and name in ("outcome", "from_agent", "to_agent", "stopped"):
             raw[name] = value
     reported = {problem.path for problem in checks.errors}
     return [p for p in broken_rules(raw, changed_files) if p.path not in reported]
@@ -345,8 +356,15 @@ def broken_rules(handoff: Mapping[str, Any], changed_files: Sequence[str] | None
     """The rules that no single field shows. `changed_files` is None where nobody knows them."""
     outcome = handoff.get("outcome")
     found: list[Problem] = []
-    if outcome in ("partial", "failed", "blocked") and not handoff.get("blockers"):
+    stopped = handoff.get("stopped")
+    if outcome == "partial" and not handoff.get("blockers") and not stopped:
+        expected = f"what is in the way; or what ran out, as stopped: {' | '.join(STOPS)}"
+        found.append(_required("blockers", "outcome is partial", expected))
+    elif outcome in ("failed", "blocked") and not handoff.get("blockers"):
         found.append(_required("blockers", f"outcome is {outcome}", "what is in the way"))
+    if stopped and outcome != "partial":
+        message = f"{stopped} ran out, but outcome is {outcome}"
+        found.append(Problem("stopped", "contradiction", message, "outcome: partial"))
     if outcome == "partial" and not handoff.get("suggested_next_steps"):
         found.append(_required("suggested_next_steps", "outcome is partial", "what comes next"))
     found += _blocker_details(handoff, str(outcome))

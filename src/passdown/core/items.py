@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TITLE_LENGTH = 120
 _HANDOFF_ITEM = (
     *("summary", "outcome", "from_agent", "to_agent", "phase", "story", "metadata", "metrics"),
-    *("at", "memory_refs"),
+    *("at", "memory_refs", "stopped", "despite"),
 )
 
 
@@ -56,12 +56,18 @@ def fingerprint(entry: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+STOPPED = "stopped"
+"""The grade of a blocker which says that something ran out."""
+
+
 def grade_of(letter: str, entry: dict[str, Any]) -> str:
     """What ranks an item among its kind; see `ItemRow`."""
     if letter == "a":
         return "" if entry.get("change") == "delete" else entry["type"]
     if letter == "q":
         return "blocking" if entry.get("blocking") else ""
+    if letter == "b" and entry.get("stopped"):
+        return STOPPED
     return str(entry.get("severity") or entry.get("priority") or "")
 
 
@@ -174,6 +180,8 @@ def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
     grade = entry.get(shape.grade) if shape.grade else None
     if grade is not None and letter == "q":
         grade = "blocking" if grade else None
+    elif letter == "b" and entry.get("stopped"):
+        grade = STOPPED
     head = f" ({one_line(grade)})" if grade else ""
     text = one_line(main or "")
     head += f" {text}" if text else ""

@@ -9,6 +9,8 @@ from passdown.core.values import NamedTuple
 
 PHASES = ("planning", "implementing", "testing", "reviewing", "completed")
 OUTCOMES = ("completed", "partial", "failed", "blocked")
+STOPS = ("time", "context", "budget", "turn")
+"""What an agent may have run out of before its work was finished."""
 SEVERITIES = ("blocker", "high", "medium", "low")
 LEVELS = ("high", "medium", "low")
 CHANGE_TYPES = ("add", "modify", "delete", "refactor")

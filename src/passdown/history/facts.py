@@ -199,9 +199,13 @@ def _less(totals: dict[str, int], letter: str, count: int) -> dict[str, int]:
 
 
 def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
-    """The questions and gates that were settled lately, with words: what was asked is known now."""
+    """The questions and gates that were settled lately, with words: what was asked is known now;
+    and what the last handoff closed because its lists don't have it.
+    """
     counts, live = row.header["counts"], row.header["live"]
-    found: list[ItemRow] = []
+    closed = [parse_address(name) for name in row.header.get("closed", ())]
+    rows = [reader.item(*address) for address in closed if address]
+    found = [item for item in rows if item is not None]
     if counts.get("q", 0) > live.get("q", 0):
         found += [
             item

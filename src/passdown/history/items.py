@@ -62,7 +62,7 @@ class ItemTexts:
         )
 
     def _answered(self, item: ItemRow, entry: dict[str, Any]) -> ItemContent:
-        """A question or a gate with its answer, in the words of whoever gave it."""
+        """A settled item with its answer, in the words of whoever gave it."""
         record = self._reader.record(stream_of(item.task), item.closed_at)
         body = record.document() if record else {}
         author = body.get("by") or (record.author if record else "")

@@ -370,8 +370,9 @@ class _IssueImport:
             "from_agent": agent,
             "to_agent": issue.assignee if issue.assignee != agent else "",
             "outcome": "completed",
-            "phase": issue.phase,
+            "phase": issue.phase or self._open_phase(),
             "summary": issue.summary,
+            "despite": "beads has it as closed" if issue.phase == "completed" else "",
         }
         if issue.status == "blocked":
             blocker = {"blocker": "beads has it as blocked", "blocking_tasks": [issue.id]}
@@ -380,6 +381,12 @@ class _IssueImport:
         done = hand_off(self._job.context, given, key=key)
         result = "unchanged" if done.is_replay else "changed" if before else "added"
         return EntryResult(result, f"{issue.id}@{done.version}", remarks(warnings=done.warnings))
+
+    def _open_phase(self) -> str:
+        """The phase of a task that isn't finished: the one that it is in."""
+        with self._job.context.store.reading() as reader:
+            phase = reader.existing_task(self.issue.id).phase
+        return phase if phase != "completed" else "implementing"
 
     def record_links(self, made: set[str]) -> None:
         """Record relations to other issues as knowledge; those to unknown issues are refused."""

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.context.pipeline import yaml_text
-from passdown.core.intake import check_handoff
+from passdown.core.intake import check_handoff, read_handoff
 from passdown.core.kinds import NOT_STATED, stream_of
 from passdown.core.names import id_problems
 from passdown.core.record import digest_bytes
@@ -442,7 +442,9 @@ def _record(context: Context, plan: _Plan, task: str) -> tuple[_Plan, HandoffCom
     while True:
         try:
             made_task, warnings = _record_note(context, plan)
-            command = hand_off(context, plan.section)
+            # What a note calls completed was a step; whether the task is, it doesn't know.
+            given = read_handoff(plan.section)._replace(keeps_open=True)
+            command = hand_off(context, given)
             break
         except (Conflict, KeyReused):
             tries += 1

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.documents import failed_gates
+from passdown.core.fold import fold_record, status_after
 from passdown.core.items import grade_of
 from passdown.core.kinds import KINDS, parse_address, stream_of
+from passdown.core.record import Record
 from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
 from passdown.errors import GateRefused, Problem, raise_problems
@@ -60,6 +63,7 @@ def handoff_reasons(
     if phase and phase != before.header["phase"]:
         reasons += _phase(reader, before, task, body, check)
     reasons += _resolves(reader, task, body)
+    reasons += [] if body.get("despite") else open_at_completion(reader, task, before, body)
     reasons += supersede_problems(reader, body)
     return reasons
 
@@ -82,10 +86,6 @@ def handoff_notices(
         for name in named
         if reader.head(stream_of(name)) is None
     ]
-    for need in reader.needs(task) if body.get("phase") == "completed" else ():
-        row = reader.task(need)
-        if row is None or row.status != "completed":
-            texts.append(("phase", "open_need", f"{task} needs {need}, which is not completed"))
     return [Problem(path, code, text, level="warning") for path, code, text in texts]
 
 
@@ -143,6 +143,34 @@ def _on_disk(
             seen.add(row.path)
         last = page[-1].ordinal if len(page) == _PAGE else 1
     return found
+
+
+def open_at_completion(
+    reader: Reader, task: str, before: TaskBefore, body: dict[str, Any]
+) -> list[Problem]:
+    """What would still be open in a task that the handoff completes: nobody is told of it then."""
+    if status_after(body["outcome"], body.get("phase") or before.header["phase"]) != "completed":
+        return []
+    unsealed = Record(stream_of(task), 0, "", body["from_agent"], "handoff", "", "", "", b"")
+    after = fold_record(before, unsealed, body, sized=False)
+    # What waits for a person already is a reason of its own.
+    gated = {row.address for row in before.open_items if row.letter == "b" and after.gate_of(row)}
+    texts = [f"gate {name} failed" for name in failed_gates(after.header)]
+    texts += [
+        f"{row.address} is open: {row.title}"
+        for row in after.open.values()
+        if (row.letter == "b" and row.address not in gated)
+        or (row.letter == "q" and row.grade == "blocking")
+    ]
+    texts += [f"{task} needs {need}, which is not completed" for need in open_needs(reader, task)]
+    fix = "settle it (name it in resolves), or say in despite why the task is completed anyway"
+    return [Problem("despite", "open_at_completion", text, "", fix) for text in texts]
+
+
+def open_needs(reader: Reader, task: str) -> list[str]:
+    """The tasks that a task needs and that aren't completed: it has to wait for them."""
+    rows = {need: reader.task(need) for need in reader.needs(task)}
+    return [need for need, row in rows.items() if row is None or row.status != "completed"]
 
 
 def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:

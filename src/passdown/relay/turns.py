@@ -716,7 +716,10 @@ class Turns:
         started = time.monotonic()
         completed = self._completed(run, turn, data)
         try:
-            command = self._workspace.hand_off(completed, key=_key(run, turn))
+            # A leg's gate is added to what is in the way; it isn't the list of it.
+            is_added = "blockers" in completed and not data.get("blockers")
+            given = read_handoff(completed)._replace(added_blockers=is_added)
+            command = self._workspace.hand_off(given, key=_key(run, turn))
         except PassdownError as error:
             known = self._handed_off(run, turn)  # another worker was first
             held = self._held(run) if isinstance(error, GateRefused) else None

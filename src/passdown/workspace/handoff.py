@@ -19,7 +19,7 @@ from passdown.core.intake import (
 )
 from passdown.core.intake import check_handoff as check_fields
 from passdown.core.items import context_summary_of
-from passdown.core.kinds import FILE_LISTS
+from passdown.core.kinds import FILE_LISTS, KINDS, WORKSPACE_TASK, parse_address
 from passdown.core.names import key_problems, normal_path, path_problems
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import redact, removal_message
@@ -36,7 +36,13 @@ from passdown.errors import (
     raise_problems,
 )
 from passdown.ledger import Entry
-from passdown.ledger.gates import GateCheck, handoff_guard, handoff_notices, handoff_reasons
+from passdown.ledger.gates import (
+    GateCheck,
+    handoff_guard,
+    handoff_notices,
+    handoff_reasons,
+    open_at_completion,
+)
 from passdown.ledger.writer import repeated_record, task_before
 from passdown.search.existing import memory_warnings
 from passdown.workspace import Workspace
@@ -51,6 +57,10 @@ if TYPE_CHECKING:
     from passdown.ledger import Written
     from passdown.store.statements import Reader
     from passdown.workspace.files import CallerFiles
+
+
+_NAMED = 3
+"""How many reasons a warning names."""
 
 
 def hand_off(
@@ -86,14 +96,16 @@ def hand_off(
     guard = handoff_guard(turn.entry.task, _gate_check(context), turn.disk, notices)
     if dry_run:
         written = context.ledger.dry_run(turn.entry, guard)
-        return _command(context, turn, written, [*notices, *_needs(context, turn.plain, turn.body)])
+        notices += [*_needs(context, turn.plain, turn.body), *_closed(context, written)]
+        return _command(context, turn, written, notices)
     entry = turn.entry._replace(body=_with_metrics(context, turn.entry.body, started))
     alike = memory_warnings(context.store, entry.body)
     written = context.ledger.append(entry, guard)
     warnings = [*notices, *_redactions(written)]
     warnings += [] if written.is_replay else alike
     warnings += context.mirror(written)
-    warnings += [*_needs(context, turn.plain), *_left_open(context, turn.plain, written)]
+    warnings += [*_needs(context, turn.plain), *_closed(context, written)]
+    warnings += _left_open(context, turn.plain, written)
     return _command(context, turn, written, warnings)
 
 
@@ -135,8 +147,13 @@ def _accepted(
     is_content_key = key is None and not given.is_task_file and given.prepared is None
     key = key or handoff_key(checked.data, is_prepared=given.prepared is not None)
     plain = _signed(context, checked.data, key, latest_only=is_content_key)
+    completion: list[Problem] = []
+    if not (rebase or given.keeps_open):
+        plain, completion = _completed(context, plain, key, latest_only=is_content_key)
     artifacts, disk = _measured(context, plain)
     body = handoff_body(plain, artifacts)
+    if given.added_blockers:
+        body["lists"].remove("blockers")
     entry = Entry(
         task=plain["task"],
         kind="handoff",
@@ -148,7 +165,34 @@ def _accepted(
         is_content_key=is_content_key,
     )
     disk += _changed_since(given.prepared or {}, artifacts)
-    return _Accepted(plain, body, entry, disk, checked.problems, by)
+    return _Accepted(plain, body, entry, disk, (*checked.problems, *completion), by)
+
+
+def _completed(
+    context: Context, handoff: JsonObject, key: str, *, latest_only: bool
+) -> tuple[JsonObject, list[Problem]]:
+    """A handoff that nobody comes after completes its task: it is completed, and names neither a
+    receiver nor a phase. If something is open, the task stays open, and a warning says why.
+
+    A repeat does what it did the first time, whatever is open since.
+    """
+    if handoff["outcome"] != "completed" or handoff.get("to_agent") or handoff.get("phase"):
+        return handoff, []
+    last, task = {**handoff, "phase": "completed"}, handoff["task"]
+    body = handoff_body(last, [])
+    with context.store.reading() as reader:
+        known = repeated_record(reader, task, key, latest_only=latest_only)
+        if known is not None:
+            return (last if known.document().get("phase") else handoff), []
+        before = task_before(reader, task, "handoff", body)
+        if before.header["phase"] == "completed" or task == WORKSPACE_TASK:
+            return handoff, []
+        reasons = open_at_completion(reader, task, before, body)
+    if not reasons or handoff.get("despite"):
+        return last, []
+    message = f"{task} stays open: {'; '.join(reason.message for reason in reasons[:_NAMED])}"
+    fix = "name the receiver; or settle this, or say in despite why the task is completed anyway"
+    return handoff, [Problem("phase", "stays_open", message, "", fix, "warning")]
 
 
 def _with_context_summary(body: JsonObject, by: Counter) -> JsonObject:
@@ -291,7 +335,8 @@ def check_handoff(
         written = context.ledger.dry_run(entry)
     except ProblemsError as error:
         return check._replace(problems=limited_problems((*check.problems, *error.problems)))
-    return check._replace(command=_command(context, turn, written, ()))
+    problems = limited_problems((*check.problems, *_closed(context, written)))
+    return check._replace(problems=problems, command=_command(context, turn, written, ()))
 
 
 def _gate_check(context: Context) -> GateCheck:
@@ -312,6 +357,28 @@ def _needs(context: Context, handoff: JsonObject, body: JsonObject | None = None
     from passdown.workspace.task_context import need_warnings
 
     return need_warnings(context, handoff["task"], to_agent, body)
+
+
+def _closed(context: Context, written: Written) -> list[Problem]:
+    """The items that the handoff closed because its lists don't have them."""
+    changed: JsonObject = written.answer["change"]
+    closed = [parse_address(name) for name in changed if changed[name]["status"] == "replaced"]
+    if not closed:
+        return []
+    with context.store.reading() as reader:
+        rows = [reader.item(*address) for address in closed if address]
+    return [
+        Problem(
+            KINDS[row.letter].field,
+            "closed",
+            f"{row.address} is closed, as the list doesn't have it: {row.title}",
+            "",
+            "if it still holds, list it again; a handoff without the list leaves it open",
+            "warning",
+        )
+        for row in rows
+        if row is not None
+    ]
 
 
 def _left_open(context: Context, handoff: JsonObject, written: Written) -> list[Problem]:
