@@ -90,14 +90,14 @@ def _handoff_schema() -> JsonObject:
         "summary": (),
         "to_agent": (),
         "phase": (),
-        "decisions": ("summary", "rationale", "alternatives"),
+        "decisions": ("summary", "rationale"),
         "artifacts": (),
         "facts": (),
         "suggested_next_steps": (),
         "open_questions": (),
         "blockers": ("blocker", "suggested_resolution", "blocking_tasks", "requires_human"),
         "resolves": (),
-        "expect_version": (),
+        "stopped": (),
         "from_agent": (),
     }
     schema = tool_schema(fields, renamed=HANDOFF_NAMES)

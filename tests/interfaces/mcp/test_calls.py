@@ -397,3 +397,20 @@ def test_the_agent_is_named_by_the_environment_or_the_client(
     environment: dict[str, str], client: str, expected: str
 ) -> None:
     assert agent_named(environment, client) == expected
+
+
+@pytest.mark.promise("S3-26")
+def test_a_list_that_is_sent_empty_closes_what_is_open_and_says_so(ask: Ask) -> None:
+    """One that isn't sent closes nothing; work that stopped needs no invented blocker."""
+    ask("task_new", task="T-9", title="Login", agent="ann")
+    common = {"task": "T-9", "agent": "ann", "to": "bob", "next_steps": ["go on"]}
+    ask("handoff", **common, outcome="partial", blockers=[{"blocker": "no key"}])
+    said = ask(
+        "handoff", **{**common, "agent": "bob", "to": "cat"}, outcome="partial", stopped="context"
+    )
+    assert "T-9#b1 is closed" not in said
+    brief = ask("brief", task="T-9", agent="cat")
+    assert "no key" in brief
+    assert "Ran out of context" in brief
+    closed = ask("handoff", task="T-9", agent="cat", to="dan", outcome="completed", blockers=[])
+    assert "T-9#b1 is closed, as the list doesn't have it: no key" in closed
