@@ -118,7 +118,7 @@ def task_done(
     """Complete a task: the handoff of its last agent."""
     import os
 
-    given = {
+    given: dict[str, Any] = {
         "from_agent": from_agent or os.environ.get("PASSDOWN_AGENT", ""),
         "summary": summary,
         "despite": despite,
