@@ -185,6 +185,19 @@ def test_an_edited_file_is_reported_and_kept_aside(ws: Workspace) -> None:
     says_what_the_ledger_says(ws)
 
 
+def test_an_edit_of_the_same_size_right_after_a_write_is_kept_too(ws: Workspace) -> None:
+    """Whether a file was touched is seen from its status: also within one step of the clock."""
+    for number in range(1, 21):
+        ws.warn("T-1", agent="a", text=f"w{number}")
+        with open(handle(ws), "r+b") as file:
+            file.seek(-3, 2)
+            file.write(b" ")
+    found = [ws.warn("T-1", agent="a", text="last"), ws.warn("T-1", agent="a", text="very last")]
+    assert [len(receipt.warnings) for receipt in found] == [1, 0]
+    kept = [handle(ws).with_name(f"T-1.json.edited-{number}") for number in range(1, 22)]
+    assert [path.exists() for path in kept] == [True] * 20 + [False]
+
+
 @pytest.mark.promise("P-9")
 def test_asking_for_an_edited_file_logs_it_and_gives_the_truth(
     ws: Workspace, caplog: pytest.LogCaptureFixture

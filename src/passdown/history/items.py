@@ -76,7 +76,7 @@ class CitedFiles:
     def __init__(self, reader: Reader, project: Project, records: ItemTexts) -> None:
         self._reader = reader
         self._project = project
-        self._own: set[tuple[int, int]] | None = None
+        self._own: set[tuple[int, ...]] | None = None
         self._records = records
         self._now: dict[str, FileOnDisk] = {}
         self._artifacts: dict[tuple[str, str, int], ItemRow | None] = {}

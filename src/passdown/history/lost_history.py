@@ -20,7 +20,13 @@ from passdown.core.documents import is_intact
 from passdown.core.kinds import stream_of
 from passdown.core.values import NamedTuple
 from passdown.errors import Damaged, Problem, StoreUnavailable
-from passdown.ledger.durable_files import keep_aside, private_folder, read_bytes, read_start
+from passdown.ledger.durable_files import (
+    file_status,
+    keep_aside,
+    private_folder,
+    read_bytes,
+    read_start,
+)
 
 if TYPE_CHECKING:
     from passdown.core.record import Head
@@ -43,6 +49,13 @@ class Mirrored(NamedTuple):
 
 def shown_by(path: str) -> Mirrored | None:
     """The version and digest that a file shows, from its beginning; None where it shows none."""
+    now = file_status(path)
+    return _shown_by(path, now) if now else None
+
+
+@lru_cache(maxsize=256)
+def _shown_by(path: str, _now: tuple[int, ...]) -> Mirrored | None:
+    """The same; a file that nobody touched since is read once."""
     try:
         found = _HEAD.search(read_start(path, _HEAD_BYTES))
     except (OSError, ValueError):
@@ -132,16 +145,13 @@ def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
 
 def is_whole(path: str) -> bool:
     """Whether a state file is as it was written, by its own checksum; what can't be read isn't."""
-    try:
-        now = os.stat(path)
-    except OSError:
-        return False
-    return _is_whole(path, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    now = file_status(path)
+    return _is_whole(path, now) if now else False
 
 
 @lru_cache(maxsize=256)
-def _is_whole(path: str, *_now: int) -> bool:
-    """The same; a file that nobody touched since is read once."""
+def _is_whole(path: str, _now: tuple[int, ...]) -> bool:
+    """The same, likewise read once."""
     try:
         data = read_bytes(path)
     except StoreUnavailable:

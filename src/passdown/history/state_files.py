@@ -27,6 +27,7 @@ from passdown.errors import Problem
 from passdown.history.lost_history import evidence, ledger_behind, shown_by
 from passdown.history.state import envelope, links_at, supersede, with_documents, with_links
 from passdown.ledger.durable_files import (
+    file_status,
     keep_aside,
     named_lock,
     private_folder,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 ARCHIVE_SCHEMA = "passdown/archive/1"
 _LOCKS, _TEMPORARY, _ARCHIVE = ".locks", ".writing", "archive"
 _MOST_PAGES = 8
+_MOST_WRITTEN = 1_000
 _SHARES = 20  # of the file's bytes, one for each field of the task; about ten have no end
 _BETWEEN = len(",\n    ")
 
@@ -108,6 +110,7 @@ class StateFiles:
         self._max_bytes = max_bytes
         self._is_synced = is_synced
         self._pages: dict[str, dict[tuple[str, int], _Entry]] = {}
+        self._written: dict[str, tuple[int, ...] | None] = {}
 
     def path(self, task: str) -> str:
         """Where a task's state file is."""
@@ -153,6 +156,9 @@ class StateFiles:
                 is_synced=self._is_synced,
                 temporary_folder=temporary,
             )
+            if len(self._written) >= _MOST_WRITTEN:
+                self._written.clear()
+            self._written[task] = file_status(self.path(task))
             return problems
 
     def check(self, reader: Reader, row: TaskRow) -> str:
@@ -173,6 +179,9 @@ class StateFiles:
 
     def _keep_edit(self, task: str) -> list[Problem]:
         target = self.path(task)
+        written = self._written.get(task)
+        if written and written == file_status(target):
+            return []  # nobody touched it since it was written here
         if not _is_special(target):
             text = read_text(target)
             if text is None or is_intact(text) or is_torn(text):

@@ -142,6 +142,10 @@ def _temporary(target: str, data: bytes, *, is_synced: bool = True) -> Generator
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             _write_all(descriptor, data)
+            # The system's own time has steps of some milliseconds; with the exact one, a change
+            # right after shows in the file's status too.
+            now = time.time_ns()
+            os.utime(temporary, ns=(now, now))
             if is_synced:
                 os.fsync(descriptor)
         finally:
@@ -198,6 +202,17 @@ def _open_regular(path: str) -> int:
     return descriptor
 
 
+def file_status(path: str) -> tuple[int, ...] | None:
+    """Device, inode, size and times of a file, which stay the same while nobody touches it; None
+    where there is none.
+    """
+    try:
+        now = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
 def read_start(path: str, count: int) -> bytes:
     """The first bytes of a regular file; raises OSError."""
     with open(_open_regular(path), "rb") as file:
@@ -243,6 +258,9 @@ def private_folder(base: str, *parts: str) -> str:
     folder = base
     for part in parts:
         folder = os.path.join(folder, part)
+        with suppress(OSError):
+            if stat.S_ISDIR(os.lstat(folder).st_mode):
+                continue
         check_folder(folder)
         with _typed(folder):
             _make_private(folder)

@@ -12,11 +12,11 @@ import hashlib
 import os
 import stat
 import time
-from contextlib import suppress
 
 from passdown.core.names import path_problems
 from passdown.core.values import NamedTuple
 from passdown.errors import Problem
+from passdown.ledger.durable_files import file_status
 
 OWN_FOLDER = ".passdown"
 
@@ -55,17 +55,12 @@ class Project:
         self._own = [store_path + ending for ending in endings]
         self._measured: dict[str, tuple[tuple[int, ...], FileOnDisk]] = {}
 
-    def own_files(self) -> set[tuple[int, int]]:
+    def own_files(self) -> set[tuple[int, ...]]:
         """Device and inode of the store's files, by which they are known under any name or link."""
-        found: set[tuple[int, int]] = set()
-        for path in self._own:
-            with suppress(OSError):
-                status = os.stat(path)
-                found.add((status.st_dev, status.st_ino))
-        return found
+        return {status[:2] for path in self._own if (status := file_status(path))}
 
     def measure(
-        self, path: str, field: str = "", own: set[tuple[int, int]] | None = None
+        self, path: str, field: str = "", own: set[tuple[int, ...]] | None = None
     ) -> FileOnDisk:
         """Hash and size of the file at a project-relative path that has passed the path rules.
 
@@ -83,25 +78,20 @@ class Project:
             return self._look(unicodedata.normalize("NFD", path), field, own)
         return found
 
-    def _look(self, path: str, field: str, own: set[tuple[int, int]]) -> FileOnDisk:
-        try:
-            now = os.stat(f"{self.root}/{path}")
-        except OSError:
-            now = None
-        is_own = now is not None and (now.st_dev, now.st_ino) in own
+    def _look(self, path: str, field: str, own: set[tuple[int, ...]]) -> FileOnDisk:
+        now = file_status(f"{self.root}/{path}")
+        is_own = now is not None and now[:2] in own
         if is_own or path.partition("/")[0] == OWN_FOLDER:
             return FileOnDisk(None, None, _own_file(path, field))
-        if now is None:
-            return _inspect(self.root, path, field)
-        seen = (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
         known = self._measured.get(path)
-        if known is not None and known[0] == seen:
+        if known is not None and known[0] == now:
             return known[1]
         found = _inspect(self.root, path, field)
-        if found.sha256 and _CHANGES_SHOW and time.time_ns() - now.st_ctime_ns > _SETTLED_NS:
+        is_settled = now is not None and time.time_ns() - now[-1] > _SETTLED_NS
+        if now is not None and is_settled and found.sha256 and _CHANGES_SHOW:
             if len(self._measured) >= _MOST_MEASURED:
                 self._measured.clear()
-            self._measured[path] = (seen, found)
+            self._measured[path] = (now, found)
         return found
 
 

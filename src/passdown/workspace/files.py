@@ -187,11 +187,13 @@ class CallerFiles:
         self._project = project
         self._sent = served.files if served else None
         self.are_server_s = served is not None and self._sent is None
+        self._own: set[tuple[int, ...]] | None = None
 
     def measure(self, path: str, field: str = "") -> FileOnDisk:
         """Hash and size of the file at a project-relative path; see `Project.measure`."""
         if self._sent is None:
-            return self._project.measure(path, field)
+            self._own = self._project.own_files() if self._own is None else self._own
+            return self._project.measure(path, field, self._own)
         problems = [*path_problems(path, field), *own_file_problem(path, field)]
         if problems:
             return FileOnDisk(None, None, problems[0])
