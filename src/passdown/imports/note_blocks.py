@@ -576,7 +576,7 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
         wide = () if is_fact else (NEXT, GOTCHA, DECISION, BLOCKER)
         cues = [cue for cue in cues if is_near or cue.kind in wide]
         is_addressed = said and cues and _RECEIVER.search(cues[0].words) is not None
-        if is_addressed and not _announced(_RECEIVER.sub("", bare)) and not _is_step(said):
+        if is_addressed and not _announced(_RECEIVER.sub("", bare)) and not is_to_do(said):
             cues = []  # a fact for the next session
         if cues:
             cue = _by_form(cues, said)
@@ -600,7 +600,8 @@ def by_order(trail: tuple[str, ...], said: str) -> Cue | None:
     return Cue(NEXT, 0.7, title.lower()) if is_order else None
 
 
-def _is_step(said: str) -> bool:
+def is_to_do(said: str) -> bool:
+    """Whether a sentence is put as an order, or says that something should be done."""
     is_order = ORDER.match(said.replace(":", "", 1)) is not None
     return is_order or BY_KIND[NEXT].sure.search(said) is not None
 

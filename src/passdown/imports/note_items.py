@@ -42,6 +42,7 @@ from passdown.imports.note_blocks import (
     is_exact,
     is_reference,
     is_solved,
+    is_to_do,
     lines_of,
     markdown_blocks,
     remarks,
@@ -603,15 +604,21 @@ class _ItemExtractor:
             self._remark(self._part(block, start, end), is_one=is_one)
 
     def _remark(self, part: Block, *, is_one: bool) -> None:
-        """A line of a paragraph below a heading; a warning among steps is no step."""
+        """A line of a paragraph below a heading. A warning among steps is no step; what follows a
+        step explains it, unless it is put as one.
+        """
         opening, heading = by_opening(part.text), by_heading(part.trail[-1:], part.text)
         if opening and is_exact(opening):
             self._add(opening, part)
         elif heading and (is_one or not (part.text.endswith(":") or _is_beside(part.text))):
             words = by_words(part.text) if heading.kind == NEXT else None
-            is_warning = words is not None and words.kind == GOTCHA
-            cue = words if words and is_warning else heading._replace(confidence=0.6)
-            self._add(cue, part, is_listed=not is_warning)
+            is_more = heading.kind == NEXT and NEXT in self._taken.get(part.trail, ())
+            if words and words.kind == GOTCHA:
+                self._add(words, part)
+            elif is_more and not is_to_do(part.text):
+                self._hint(heading, part)
+            else:
+                self._add(heading._replace(confidence=0.6), part, is_listed=True)
 
     def _labelled(self, block: Block) -> None:
         """Labelled lines are one item: a decision if a reason is among them, else of the kind that
@@ -695,7 +702,7 @@ class _ItemExtractor:
                 continue
             hint = cue or by_hints(said) or by_heading(block.trail[-1:])
             if hint:
-                self.ambiguous.append(NoteSpan(start, end, place.line, hint.kind, hint.words))
+                self._hint(hint, place)
             elif block.form == "item":
                 self._left.append((block.trail, NoteSpan(start, end, place.line, "", "")))
 
@@ -847,8 +854,7 @@ class _ItemExtractor:
             return
         is_marked = is_exact(cue) or cue.words == "\u26a0" or block.check == "todo"
         if cue.kind in _ACTIVE and not is_marked and self._is_description(block):
-            span = NoteSpan(block.start, block.end, block.line, cue.kind, cue.words)
-            self.ambiguous.append(span)
+            self._hint(cue, block)
             return
         self._said.add((cue.kind, main))
         is_bare = cue.kind == BLOCKER and main.lower().startswith("blocked")
@@ -864,6 +870,10 @@ class _ItemExtractor:
         self.found.append(item)
         self._placed = [each for each in self._placed[-20:] if each[1] == section]
         self._placed.append((item, section))
+
+    def _hint(self, cue: Cue, block: Block) -> None:
+        span = NoteSpan(block.start, block.end, block.line, cue.kind, cue.words)
+        self.ambiguous.append(span)
 
     def _is_description(self, block: Block) -> bool:
         """Whether a block is in a section that describes, and no heading announces its kind."""
@@ -1035,29 +1045,19 @@ _FACT = re.compile(
     r"[ \t]*(?:[>*-][ \t]*)*\*{0,2}(?P<name>[A-Za-z_ ]{2,20}?)\*{0,2}:\*{0,2}[ \t]+(?P<value>\S.*)"
 )
 _TASK_TITLE = re.compile(r"#[ \t]+Task[ \t]+(?P<task>[^\s:]+):[ \t]*(?P<title>.*\S)")
-_HEADER_NAMES = (
-    dict.fromkeys(
-        ("from", "agent", "author", "from agent", "source agent", "sender", "handoff from"),
-        "from_agent",
-    )
-    | dict.fromkeys(
-        (
-            "to",
-            "to agent",
-            "to agents",
-            "next agent",
-            "target agent",
-            "receiver",
-            "recipient",
-            "recipients",
-            "handoff to",
-            "target agents",
-        ),
-        "to_agent",
-    )
-    | {"status": "outcome", "outcome": "outcome", "task": "task", "task id": "task"}
-    | {"title": "title", "summary": "summary"}
-)
+_HEADER_NAMES = {
+    name: field
+    for field, names in {
+        "from_agent": "from, agent, author, from agent, source agent, sender, handoff from",
+        "to_agent": "to, to agent, to agents, next agent, target agent, target agents, receiver, "
+        "recipient, recipients, handoff to",
+        "outcome": "status, outcome",
+        "task": "task, task id",
+        "title": "title",
+        "summary": "summary",
+    }.items()
+    for name in names.split(", ")
+}
 _FACT_SECTIONS = any_of(r"""
     \W*(?:.*\bmetadata|hand-?(?:off|over)(?: (?:info(?:rmation)?|details|summary))?|header|
     agents?|participants|.*\btransition(?: details)?|sign-?off)\W*
