@@ -665,7 +665,10 @@ def by_opening(text: str) -> Cue | None:
 
 
 _NO = any_of(r"\W*(?:no|nothing|none|neither)\b")
-_REPAIR = any_of(r"\W*(?:fix|resolve|repair|debug|investigate|implement)\b")
+_REPAIR = any_of(r"""
+    \W*(?:(?:fix|resolve|repair|debug|investigate|implement)\b|(?:fix|resolv|repair|debugg|
+    investigat|implement|add|remov|updat|refactor|creat|replac|improv|chang|mov|merg|clean)ed\b)
+""")
 _CHECK = any_of(r"(?:does|do(?! (?:we|you))|did|is|are(?! we)|was|were|has|have)\b")
 
 

@@ -370,7 +370,7 @@ _OPEN_ENDED = any_of(r"""
 """)
 _CRITERIA = any_of(r"""
     \b(?:(?:test|testing|qa|verification|validation|review|manual)[\w ]{0,20} (?:checklist|
-    scenarios?|cases?|criteria)|(?:acceptance|success|exit|completion) criteria|
+    scenarios?|cases?|criteria)|(?:acceptance|success|exit|completion) (?:criteria|metrics)|
     definition of done|done when)\b
 """)
 _OVER_MARK = any_of(r"""
@@ -554,9 +554,13 @@ class _ItemExtractor:
         heading = by_heading(block.trail, block.text) or by_order(block.trail, block.text)
         if not block.cells and self._is_attached(block, heading):
             return
-        opening = by_opening(block.text)
+        opening, rest = by_opening(block.text), block.text.partition(":")[2].strip(" `")
         is_shouted = _SHOUTED.match(block.text) is not None
-        if opening and (heading is None or is_exact(opening) or is_shouted):
+        # "Bug: fix the login" among steps is one.
+        is_step = heading is not None and heading.kind == NEXT and ORDER.match(rest) is not None
+        if opening and "/" in rest and " " not in rest:
+            return  # where something is written
+        if opening and not is_step and (heading is None or is_exact(opening) or is_shouted):
             self._add(opening, block)
         elif heading:
             self._announced(heading, block)
