@@ -157,15 +157,20 @@ os._exit(code if code >= 0 else 128 - code)
 
 def forked_python() -> str:
     """A program that does what this Python does with the same arguments; so does `sys.executable`
-    in what it runs.
+    in what it runs. Who starts it may not wait long: everything is loaded before.
     """
-    return _server().program
+    server = _server()
+    if not server.is_loaded:
+        run_python([sys.executable, "-c", repr(" ".join(NAMED))], check=True)
+        server.is_loaded = True
+    return server.program
 
 
 class Server:
     """The process that forks, as those see it who ask it."""
 
     def __init__(self) -> None:
+        self.is_loaded = False
         self._socket, other = socket.socketpair()
         self._lock = threading.Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="passdown-forks-")
@@ -261,7 +266,8 @@ def serve(control: socket.socket, listening: socket.socket) -> Request | None:
         running[pid] = request.streams[_STATUS]
         for descriptor in request.streams[:STREAMS]:
             os.close(descriptor)
-        asking.sendall(NUMBER.pack(pid))
+        with contextlib.suppress(OSError):  # who asked may be gone by now
+            asking.sendall(NUMBER.pack(pid))
         if asking is not control:
             asking.close()
 
@@ -290,11 +296,11 @@ def reap(running: dict[int, int]) -> None:
 
 def receive(control: socket.socket) -> Request | None:
     """The next request; None when nobody is there any more."""
-    head, streams, _, _ = socket.recv_fds(control, LENGTH.size, STREAMS + 1)
-    if not head:
-        return None
-    data = control.recv(LENGTH.unpack(head)[0], socket.MSG_WAITALL)
-    return Request(**json.loads(data.decode("utf-8", "surrogateescape")), streams=streams)
+    with contextlib.suppress(OSError, ValueError):
+        head, streams, _, _ = socket.recv_fds(control, LENGTH.size, STREAMS + 1)
+        data = control.recv(LENGTH.unpack(head)[0], socket.MSG_WAITALL) if head else b""
+        return Request(**json.loads(data.decode("utf-8", "surrogateescape")), streams=streams)
+    return None
 
 
 def load(argv: list[str]) -> None:
