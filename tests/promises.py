@@ -287,6 +287,10 @@ LESSONS = {
     "become too large to be read again.",
     "S3-44": "Of imports of one source that run at once, each entry is taken once, and nothing is "
     "refused for it.",
+    "S3-45": "What a handoff wants checked is shown to its receiver, and nothing of it runs until "
+    "somebody asks for it, never on a server.",
+    "S3-46": "The result of a check is recorded with who made it, and the next brief shows it.",
+    "S3-47": "A brief says of a completed handoff whether it is proven, with evidence, or claimed.",
     "S3-36": "How well notes are read is measured on real ones.",
     "S3-37": "All tasks that found patterns about a tag can be asked for.",
     "S3-38": "The graph has typed nodes with summaries of at most 100 characters, is asked by "

@@ -86,6 +86,7 @@ def test_the_context_for_next_has_what_still_counts() -> None:
     shown = {k: [entry["address"].partition("#")[2] for entry in v] for k, v in lists.items()}
     assert shown == {
         "files_to_read": ["r1"],
+        "facts": [],
         "patterns": ["p1"],
         "gotchas": ["g1", "g2"],
         "open_questions": ["q1"],

@@ -68,7 +68,7 @@ def test_the_story_stands_under_whoever_told_it(ws: Workspace) -> None:
     handed(ws)
     handed(ws, from_agent="dev", to_agent="qa", story={"id": "S-12", "branch": "feat/tax"})
     found = text(ws, "qa")
-    assert "; completed by dev. " in found  # whose lines have no letter
+    assert "; claimed done by dev. " in found  # whose lines have no letter
     assert "\n## The task\n- story: S-12, feat/tax\n" in found
     assert found.count("feat/tax") == 1
 

@@ -190,6 +190,7 @@ OPERATIONS: tuple[Operation, ...] = (
         takes_files=True,
     ),
     _row("prepare_handoff", "handoff", right="write", on_workspace=True),
+    _row("check_preconditions", "relay.checks", right="write", on_workspace=True, cli="check"),
     _row("receive_handoff", "states", "POST /api/handoffs/receive"),
     _writing("decide", "entries", "POST /api/decisions", cli="decide", takes_files=True),
     _writing("note", "entries", "POST /api/notes", cli="note", takes_files=True),

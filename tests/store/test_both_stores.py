@@ -40,6 +40,9 @@ def tell(ws: Workspace) -> None:
     writer = Writer(ws, seed=11)
     for _ in range(STEPS):
         writer.step()
+    for number, task in enumerate([*TASKS, *TASKS]):
+        facts = [f"port: {8000 + number}", {"key": "ready", "value": number > 3}]
+        ws.hand_off(task=task, from_agent="planner", outcome="completed", facts=facts)
 
 
 @pytest.fixture(scope="module")

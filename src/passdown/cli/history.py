@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _STATE_LISTS = (
     "blockers",
+    "preconditions",
     "questions",
     "next_steps",
     "reading",

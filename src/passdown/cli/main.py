@@ -199,7 +199,7 @@ Record
   ingest     handoffs    record the handoffs in task files
   migrate    handoffs    turn freeform notes into handoffs
   decide     tasks       record one decision and why
-  note       tasks       record a pattern or a gotcha
+  note       tasks       record a pattern, a gotcha or a fact
   warn       tasks       record a warning that stays with a task
   knowledge  knowledge   write, pack and exchange nodes and edges of the graph
   mark       tasks       resolve, answer, close or retract an item
@@ -232,6 +232,7 @@ Read
   journal    search      components, blockers and gotchas, of a task or of all
   inbox      history     list the handoffs that wait for an agent
 Gates
+  check      tasks       check what a handoff wants checked before work goes on
   gate       tasks       list, approve, reject and record gates
 Safety
   verify     maintenance verify that records are unchanged

@@ -10,7 +10,7 @@ import time
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
-from passdown.core.items import fact_text
+from passdown.core.items import check_text, fact_text
 from passdown.core.kinds import KINDS, parse_address
 from passdown.core.text import visible
 
@@ -417,6 +417,8 @@ def title_of(item: JsonObject) -> str:
         to = f" to {item['to_agent']}" if item.get("to_agent") else ""
         text = f": {item['summary']}" if item.get("summary") else ""
         return f"{item.get('from_agent', '')}{to}, {item.get('outcome', '')}{text}"
+    if address.letter == "c":
+        return check_text(item)
     if address.letter == "f":
         return fact_text(item) + (f" (was {item['was']})" if item.get("was") else "")
     return str(item.get(KINDS[address.letter].text, ""))
@@ -445,8 +447,7 @@ def print_item(item: JsonObject) -> None:
         told |= {"from_agent", "to_agent", "outcome"}
     if letter == "k":
         told |= {"blocker", "kind"}
-    if letter == "f":
-        told |= {"value", "was"}
+    told |= {"f": {"value", "was"}, "c": {"command", "file"}}.get(letter, set())
     rest = [
         (_FIELD_LABELS.get(k, k.replace("_", " ")), short_digest(v) if k in _DIGEST_FIELDS else v)
         for k, v in item.items()

@@ -1,7 +1,8 @@
-"""`task`, `gate`, `decide`, `note`, `warn` and `mark`: tasks, gates and single entries."""
+"""`task`, `gate`, `check`, `decide`, `note`, `warn` and `mark`: tasks, gates and single entries."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from passdown.cli.output import (
@@ -15,6 +16,7 @@ from passdown.cli.output import (
 )
 from passdown.cli.parsing import command, operation
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK
+from passdown.core.text import visible
 
 if TYPE_CHECKING:
     from passdown.cli.session import Session
@@ -257,6 +259,56 @@ operation(
     positional=("name", "value"),
     help={"name": "NAME: what it is about, in a few words", "value": "its value"},
 )
+_print_checked = row_printer(
+    "item=address, status, what=text, result", "nothing to check", whole=""
+)
+
+
+@command(
+    "check",
+    "T-1",
+    "T-1 --run --timeout 600",
+    like="check_preconditions",
+    flags={"timeout_s": "--timeout"},
+    help={
+        "run": "run the commands too, without asking",
+        "timeout_s": "SECONDS: how long a command may take",
+    },
+)
+def check(session: Session, task: str, *, run: bool = False, **options: Any) -> int:
+    """Check what the latest handoff wants checked before work goes on.
+
+    Files are measured; each command is shown and runs only after a yes, or with --run. What was
+    found is recorded and shown in the next brief. Exit code 1 unless everything has passed.
+    """
+    with session.open() as workspace:
+        checked = workspace.check_preconditions(
+            task, run=_say_command if run else _ask_for_command, **options
+        )
+    session.show([each.to_dict() for each in checked], _print_checked)
+    return int(any(each.status != "passed" for each in checked))
+
+
+def _tell(text: str) -> None:
+    """Say something beside the result; of a command, which is a stranger's text, nothing hides."""
+    print(visible(text), file=sys.stderr, flush=True)
+
+
+def _say_command(command: str) -> bool:
+    _tell(f"runs: {command}")
+    return True
+
+
+def _ask_for_command(command: str) -> bool:
+    """Whether a person at a terminal lets a command run; without one it doesn't."""
+    _tell(f"a handoff wants this command to run here: {command}")
+    if not sys.stdin.isatty():
+        _tell("not run: nobody can be asked; --run runs it")
+        return False
+    _tell("run it? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 operation("warn", print_receipt, "T-1 'the staging key expires on Friday'", positional=("text",))
 operation(
     "mark",

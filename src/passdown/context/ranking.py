@@ -161,6 +161,7 @@ REFERENCE_TOKENS, HEADING_TOKENS = 12, 3
 _BASE = {
     "k": 10,
     "b": 10,
+    "c": 10,
     "n": 7,
     "y": 6,
     "q": 5,
@@ -180,7 +181,7 @@ _PHASES: dict[str, dict[str, float]] = {
     "reviewing": {"d": 1.3, "a": 1.2, "w": 1.2},
 }
 _GRADES = {"blocker": 1.5, "blocking": 1.5, "high": 1.25, "medium": 1.0, "low": 0.6}
-_ORDER = "kbqnhrfdgwpa"
+_ORDER = "kbcqnhrfdgwpa"
 _OPEN = "nqbr"
 _FADING, _FADED = 0.08, 30
 """How fast, and until which of them, the worth of a kind's items fades, so that one kind doesn't
@@ -299,6 +300,8 @@ def rank_items(
 
 
 def _is_mandatory(kind: str, row: ItemRow) -> bool:
+    if kind == "c":
+        return row.status != "passed"
     return kind in "kbh" or (kind == "q" and row.grade == "blocking")
 
 
@@ -430,7 +433,7 @@ def _in_turn(mandatory: Sequence[RankedItem]) -> list[RankedItem]:
         by_kind.setdefault(r.kind, []).append(r)
     latest = max((r.row.position for r in by_kind.get("h", ())), default=0)
     is_older = any(r.row.position < latest for r in by_kind.get("n", ()))
-    letters = "kbqhn" if is_older else "kbqnh"
+    letters = "kbcqhn" if is_older else "kbcqnh"
     found: list[RankedItem] = []
     for turn in range(max((len(group) for group in by_kind.values()), default=0)):
         found += [

@@ -78,6 +78,8 @@ def item_document(row: ItemRow, record: Record, body: JsonObject) -> JsonObject:
         document["status_note"] = row.note
     if row.status == "superseded":
         document["superseded_by"] = row.note.removeprefix("by ")
+    if row.letter == "c" and entry.get("file") in body.get("cited", {}):
+        document.setdefault("sha256", body["cited"][entry["file"]])
     if row.letter == "k" and row.field == "blockers":
         document.update(name="human approval", kind="human", blocker=entry["blocker"])
     return document
@@ -118,7 +120,7 @@ def _lists(items: Iterable[tuple[str, JsonObject]]) -> dict[str, list[JsonObject
     return _current(lists)
 
 
-ADDED_LATER = ("facts",)
+ADDED_LATER = ("facts", "preconditions")
 """Lists that a state without entries in them doesn't have: states written before had none."""
 
 

@@ -194,9 +194,12 @@ class Changes:
         old = row.status if row else self._settled.get((letter, ordinal), "")
         self._settled[letter, ordinal] = status
         self._count_live(letter, old, status)
-        self.changed.append(
-            StatusChange(letter, ordinal, status, False, self.record.position, note)
-        )
+        at = self.record.position
+        # The result of a check is shown until the next handoff, so it stays among what is open.
+        is_kept = letter == "c" and row is not None and status in KINDS["c"].closings
+        self.changed.append(StatusChange(letter, ordinal, status, is_kept, at, note))
+        if is_kept and row is not None:
+            self.open[letter, ordinal] = row._replace(status=status, closed_at=at, note=note)
         if row is not None and letter == "b":
             self.unlinked.append(row.address)
             gate = self.gate_of(row)
@@ -314,6 +317,10 @@ def _add_new(step: Changes, letter: str, index: int) -> None:
         _replace_fact(step, row, entry)
 
 
+MAX_WAS = 80
+"""How much of the value before is kept with a fact; `show` has it whole."""
+
+
 def _replace_fact(step: Changes, row: ItemRow, entry: dict[str, Any]) -> None:
     """The last value of a key holds; a new one says which it was before."""
     key = entry["key"]
@@ -322,6 +329,7 @@ def _replace_fact(step: Changes, row: ItemRow, entry: dict[str, Any]) -> None:
         step.mark("f", old.ordinal, "superseded", f"by {row.address}")
         before, now = (each.title.removeprefix(key).removeprefix(": ") for each in (old, row))
         was = before if before != now else "" if old.closed_at else old.note
+        was = was if len(was) <= MAX_WAS else was[: MAX_WAS - 1] + "…"
         if was:
             sized = item_sizes("f", {**entry, "was": was}) if row.sizes else None
             row = row._replace(
@@ -362,8 +370,10 @@ def _handed_off(step: Changes) -> None:
     _resolve(step, step.body.get("resolves", ()))
     for letter in ("b", "n", "r", "q"):
         _carry(step, letter)
+    _set_preconditions(step)
     _move(step)
-    step.added[0] = step.added[0]._replace(note=answer_note(_answer(step)))
+    grade = "proven" if step.header.get("proven") else ""
+    step.added[0] = step.added[0]._replace(note=answer_note(_answer(step)), grade=grade)
 
 
 def _answer(step: Changes) -> dict[str, Any]:
@@ -427,6 +437,31 @@ def current_letters(body: dict[str, Any]) -> tuple[str, ...]:
     return ("b", *(letter for letter in _CURRENT[1:] if body.get(KINDS[letter].field)))
 
 
+def _set_preconditions(step: Changes) -> None:
+    """What has to be checked is what this handoff says; a result of an earlier check is kept. A
+    question to a person is a question like others, and stays open until it's answered.
+    """
+    for row in step.open_of("c"):
+        if row.status == "open":
+            step.mark("c", row.ordinal, "replaced", f"handed off by {step.record.author}")
+            continue
+        del step.open["c", row.ordinal]
+        kept = StatusChange("c", row.ordinal, row.status, False, row.closed_at, row.note)
+        step.changed.append(kept)
+    known = {row.fingerprint for row in step.open_of("q")}
+    for index, entry in enumerate(step.body.get("preconditions", ())):
+        if "question" not in entry:
+            step.add("c", index)
+        elif fingerprint(entry_of(step.body, "preconditions", index)) not in known:
+            known.add(step.add("q", index, field="preconditions").fingerprint)
+
+
+def is_proven(body: dict[str, Any]) -> bool:
+    """Whether a handoff shows that its work is done: it has evidence, or its gates have passed."""
+    gates = [gate["result"] for gate in body.get("gates", ())]
+    return bool(body.get("evidence")) or (bool(gates) and "failed" not in gates)
+
+
 def _was_rejected(step: Changes, row: ItemRow) -> bool:
     """A blocker whose gate was rejected needs a new answer, so it isn't carried over."""
     gate = step.gate_of(row) if row.letter == "b" else None
@@ -452,6 +487,9 @@ def _move(step: Changes) -> None:
         holder=body.get("to_agent") or body["from_agent"],
         base_status=status_after(body["outcome"], header["phase"]),
     )
+    header.pop("proven", None)
+    if is_proven(body):
+        header["proven"] = True
     if "story" in body:
         header.update(story=body["story"], story_by=step.record.author)
     step.inbox = (body.get("to_agent", ""), step.is_held())
@@ -523,12 +561,12 @@ RECORD_KINDS = tuple(_HANDLERS)
 def open_letters(kind: str, body: dict[str, Any]) -> tuple[str, ...]:
     """Which kinds of open items `changes` has to know for a record: no more than it touches."""
     if kind in ("marked", "gate_answered"):
-        return ("b", "k", "n", "q", "r")
+        return ("b", "c", "k", "n", "q", "r")
     if kind != "handoff":
         return ()
     listed = [x for x in _CURRENT if x in current_letters(body) or body.get(KINDS[x].field)]
     resolved = [a.letter for a in map(parse_address, body.get("resolves", ())) if a is not None]
-    return ("b", "k", "q", *sorted({*listed, *resolved}.difference("bkq")))
+    return ("b", "c", "k", "q", *sorted({*listed, *resolved}.difference("bckq")))
 
 
 def settled_keys(task: str, body: dict[str, Any]) -> list[tuple[str, int]]:

@@ -189,7 +189,7 @@ class Pattern(_Frozen):
     pattern: str = declare(
         TEXT,
         "The pattern in one sentence",
-        example="A way of doing things to keep to.",
+        example="A way of doing things.",
         takes_text=True,
     )
     location: str = declare(PLACE, "Where it is used or defined", example="Where it is used.")
@@ -323,6 +323,37 @@ class Fact:
         if fact["value"] is None and fact["status"] != "withdrawn":
             expected = "a text, a number, true or false; null withdraws the fact"
             checks.add(child_path(path, "value"), "required", "is missing", expected)
+
+
+@shape
+class Precondition:
+    """What the receiver has to check before it acts: a command that succeeds, a file that is as it
+    was (or has this hash), or a question that a person answers. Nothing is run by itself.
+    """
+
+    command: str = declare(
+        ANY_TEXT, "A command that has to succeed", default="", example="make test", takes_text=True
+    )
+    file: str = declare(PATH, "A file that has to be as it was", default="", aliases=("path",))
+    sha256: str | None = declare(
+        Optional(SHA256), "Its hash; taken from disk when left out", default=None
+    )
+    question: str = declare(ANY_TEXT, "A question to a person", default="")
+    to: str = declare(AGENT, "The person who is asked", default="")
+    shell: bool | None = declare(Optional(TRUTH), "Does the command need a shell?", default=None)
+    note: str = declare(ANY_TEXT, "Why it matters", default="")
+
+    @staticmethod
+    def check_together(given: JsonObject, path: str, checks: Checks) -> None:
+        """It says one thing to check; a hash is of a file, and a person is asked a question."""
+        named = [name for name in ("command", "file", "question") if given[name]]
+        if len(named) != 1:
+            said = f"has {' and '.join(named)}" if named else "says nothing to check"
+            checks.add(path, "one_of", said, "one of command, file, question")
+            return
+        for name, of in (("sha256", "file"), ("to", "question"), ("shell", "command")):
+            if given[name] and named != [of]:
+                checks.add(child_path(path, name), "not_here", f"belongs to a {of}", f"a {of}")
 
 
 @shape
@@ -503,6 +534,19 @@ class Handoff(_Frozen):
         default="",
         hint="partial only: what ran out",
         flag=Flag("--stopped", "", "what ran out; with --outcome partial, in place of a blocker"),
+    )
+    preconditions: tuple[Precondition, ...] = declare(
+        List(Part(Precondition)),
+        "What the receiver has to check before it acts; run on request only",
+        default=(),
+        flag=Flag("--precondition", "COMMAND", "a command that has to succeed before work goes on"),
+    )
+    evidence: tuple[str, ...] = declare(
+        List(TEXT, takes_one=True),
+        "What shows that the work is done: a commit, a test's result, an output",
+        default=(),
+        example=["tests pass"],
+        flag=Flag("--evidence", "TEXT", "what shows that the work is done"),
     )
     gates: tuple[GateResult, ...] = declare(
         List(Part(GateResult)), "Results of quality gates", default=()

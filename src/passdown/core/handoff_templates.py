@@ -44,6 +44,7 @@ def yaml_template() -> str:
 PROMPT_FIELDS: dict[str, tuple[str, ...]] = {
     "outcome": (),
     "summary": (),
+    "evidence": (),
     "decisions": ("summary", "rationale"),
     "files_created": ("path", "purpose"),
     "files_modified": ("path", "lines", "change_type", "description"),
@@ -53,7 +54,7 @@ PROMPT_FIELDS: dict[str, tuple[str, ...]] = {
     "dependencies_for_next": ("file", "reason"),
     "suggested_next_steps": ("step", "priority"),
     "open_questions": ("question", "blocking"),
-    "blockers": ("blocker", "impact", "suggested_resolution", "blocking_tasks"),
+    "blockers": ("blocker", "suggested_resolution", "blocking_tasks"),
 }
 """What an agent that ends its turn is shown, and of entries the parts."""
 

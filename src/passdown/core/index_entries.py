@@ -77,6 +77,9 @@ def indexed_texts(body: dict[str, Any]) -> IndexedTexts:
         count = ("outcome" in body) if letter == "h" else len(body.get(field, ()))
         for index in range(count):
             found[field, index] = _text_of(letter, entry_of(body, field, index))
+    for index, asked in enumerate(body.get("preconditions", ())):
+        if "question" in asked:
+            found["preconditions", index] = _text_of("q", asked)
     for index, node in enumerate(body.get("nodes", ())):
         found["nodes", index] = indexed_node(node_of(node))
     return found

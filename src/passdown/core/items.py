@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TITLE_LENGTH = 120
 _HANDOFF_ITEM = (
     *("summary", "outcome", "from_agent", "to_agent", "phase", "story", "metadata", "metrics"),
-    *("at", "memory_refs", "stopped", "despite"),
+    *("at", "memory_refs", "stopped", "despite", "evidence"),
 )
 
 
@@ -27,6 +27,8 @@ def entry_of(body: dict[str, Any], field: str, index: int) -> dict[str, Any]:
     if field == "handoff":
         return {name: body[name] for name in _HANDOFF_ITEM if name in body}
     entry = body[field][index]
+    if field == "preconditions" and "question" in entry:
+        return {**entry, "blocking": True}
     return {"text": entry} if isinstance(entry, str) else entry
 
 
@@ -42,9 +44,21 @@ def fact_text(entry: dict[str, Any]) -> str:
     return f"{entry['key']}: {entry['value']}" if "value" in entry else entry["key"]
 
 
+def check_text(entry: dict[str, Any]) -> str:
+    """What a precondition says to check."""
+    if "file" in entry:
+        sha256 = (entry.get("sha256") or "").removeprefix("sha256:")[:12]
+        return f"file {entry['file']} is {f'sha256 {sha256}' if sha256 else 'as it was'}"
+    return f"run: {entry['command']}" if "command" in entry else entry.get("question", "")
+
+
+_MAIN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {"key": fact_text, "check": check_text}
+
+
 def title_of(entry: dict[str, Any], field: str) -> str:
     """The entry's text on one short line."""
-    text = " ".join(str(fact_text(entry) if field == "key" else entry.get(field, "")).split())
+    said = _MAIN_TEXTS[field](entry) if field in _MAIN_TEXTS else str(entry.get(field, ""))
+    text = " ".join(said.split())
     return text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + "…"
 
 
@@ -81,12 +95,13 @@ def cited_paths(letter: str, entry: dict[str, Any]) -> list[str]:
     if letter == "p":
         location = entry.get("location", "").partition(":")[0]
         return [location] if location else []
-    return [entry["file"]] if letter == "r" else []
+    is_cited = letter == "r" or (letter == "c" and "file" in entry and not entry.get("sha256"))
+    return [entry["file"]] if is_cited else []
 
 
 def cited_paths_of_body(body: dict[str, Any]) -> list[str]:
     """The files that a record's items cite and that aren't among its artifacts."""
-    lists = {"d": "decisions", "p": "patterns", "r": "reading"}
+    lists = {"d": "decisions", "p": "patterns", "r": "reading", "c": "preconditions"}
     found = {
         path
         for letter, field in lists.items()
@@ -137,7 +152,7 @@ class _Shape(NamedTuple):
 
 
 _SHAPES: dict[str, _Shape] = {
-    "h": _Shape("outcome", "summary"),
+    "h": _Shape("outcome", "summary", (("Evidence: ", "evidence"),)),
     "d": _Shape(
         "",
         "summary",
@@ -148,7 +163,13 @@ _SHAPES: dict[str, _Shape] = {
     "p": _Shape("", "pattern", (("At: ", "location"),), (("For: ", "applies_to"),)),
     "g": _Shape("severity", "issue", (("Do: ", "mitigation"),), (("Found in: ", "discovered_in"),)),
     "r": _Shape("", "file", (("Why: ", "reason"),)),
-    "q": _Shape("blocking", "question", (("Suggested: ", "recommendation"),), (("", "context"),)),
+    "q": _Shape(
+        "blocking",
+        "question",
+        (("To: ", "to"), ("Suggested: ", "recommendation")),
+        (("", "context"), ("", "note")),
+    ),
+    "c": _Shape("status", "check", (), (("", "note"),)),
     "n": _Shape("priority", "step", (), (("After: ", "depends_on"),)),
     "b": _Shape(
         "severity",
@@ -177,6 +198,8 @@ def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
         main = f"a person has to approve: {entry['blocker']}"
     if letter == "f":
         main = fact_text(entry) + (f" (was {entry['was']})" if entry.get("was") else "")
+    if letter == "c":
+        main = check_text(entry)
     grade = entry.get(shape.grade) if shape.grade else None
     if grade is not None and letter == "q":
         grade = "blocking" if grade else None

@@ -72,6 +72,7 @@ KINDS: dict[str, Kind] = {
         Kind("b", "blocker", "blockers", "blocker", "open", True, ("resolved",)),
         Kind("w", "warning", "warnings", "text", "active", False, ("retracted",)),
         Kind("f", "fact", "facts", "key", "active", False, FACT_STATUSES),
+        Kind("c", "precondition", "preconditions", "check", "open", True, ("passed", "failed")),
         Kind("k", "gate", "gates", "name", "pending", True, ("approved", "rejected")),
     )
 }

@@ -15,10 +15,10 @@ class ItemRow(NamedTuple):
     """Where an item is recorded, and its status; its text stays in the record.
 
     `field` and `index` point into the body of the record at `position`; equal items share their
-    `fingerprint`. `grade` ranks an item among its kind: a severity, a priority, `blocking`, or an
-    artifact's type (empty once the file is deleted). `sizes` is how long its texts are; see
-    `items`. `note` says why the status changed; of a handoff, what a repeat answers (see
-    `documents.answer_note`); of a fact, the value that its key had before.
+    `fingerprint`. `grade` ranks an item among its kind: a severity, a priority, `blocking`, an
+    artifact's type (empty once the file is deleted), or that a handoff is `proven`. `sizes` is how
+    long its texts are; see `items`. `note` says why the status changed; of a handoff, what a repeat
+    answers (see `documents.answer_note`); of a fact, the value that its key had before.
     """
 
     task: str

@@ -19,6 +19,7 @@ from passdown.core.handoff import (
     Handoff,
     NextStep,
     Pattern,
+    Precondition,
     Question,
     Reading,
 )
@@ -110,9 +111,19 @@ _KINDS: dict[str, tuple[type[Any] | None, str, tuple[str, ...]]] = {
     "b": (Blocker, "blocker", ("replaced",)),
     "w": (None, "text", ()),
     "f": (Fact, "key", ("superseded",)),
+    "c": (Precondition, "", ("replaced",)),
     "k": (GateResult, "name", ("passed", "failed", "withdrawn")),
 }
-_OF_HANDOFF = ("outcome", "from_agent", "to_agent", "phase", "summary", "story", "memory_refs")
+_OF_HANDOFF = (
+    "outcome",
+    "from_agent",
+    "to_agent",
+    "phase",
+    "summary",
+    "story",
+    "memory_refs",
+    "evidence",
+)
 
 
 def _item(letter: str) -> Schema:
@@ -124,6 +135,8 @@ def _item(letter: str) -> Schema:
         own = {**{name: own[name] for name in _OF_HANDOFF}, "metrics": _ANYTHING}
     elif letter in "df":
         own["superseded_by"] = _TEXT
+    if letter == "q":
+        own |= dict.fromkeys(("to", "note"), _TEXT)  # a precondition that asks a person
     if letter == "f":
         own |= {"value": _TEXT, "was": _TEXT}
     elif letter == "k":

@@ -15,6 +15,7 @@ from passdown.core.handoff import (
     Gotcha,
     NextStep,
     Pattern,
+    Precondition,
     Question,
     Reading,
 )
@@ -54,8 +55,8 @@ _STATE_LISTS = ("inputs", "outputs", "criteria", "depends_on", "gates_passed", "
 class TaskState:
     """Everything that is known of a task at one version.
 
-    `blockers`, `questions`, `next_steps` and `reading` hold what is open, `facts` the last value of
-    each key; `document` has every item with its address, status and source.
+    `blockers`, `questions`, `next_steps`, `reading` and `preconditions` hold what is open, `facts`
+    the last value of each key; `document` has every item with its address, status and source.
     """
 
     task_id: str
@@ -87,6 +88,7 @@ class TaskState:
     questions: tuple[Question, ...]
     next_steps: tuple[NextStep, ...]
     blockers: tuple[Blocker, ...]
+    preconditions: tuple[Precondition, ...]
     warnings: tuple[str, ...]
     document: dict[str, Any] = field(repr=False, compare=False)
 
@@ -111,6 +113,9 @@ class TaskState:
             phase_started_at=parse_time(started),
             handoff_at=parse_time(handed) if handed else None,
             facts=tuple(value_of(Fact, _fact(entry)) for entry in _live(document.get("facts", []))),
+            preconditions=tuple(
+                value_of(Precondition, entry) for entry in _live(document.get("preconditions", []))
+            ),
             decisions=tuple(value_of(Decision, entry) for entry in document["decisions"]),
             warnings=tuple(w["text"] for w in _live(document["warnings"])),
             document=document,

@@ -53,7 +53,7 @@ LABELLED = 12
 FIRST_NEEDS = 20
 """How many of the tasks that a task depends on are read at first; the others as older items are."""
 PAGE = 100
-_OPEN = ("b", "k", "n", "q", "r")
+_OPEN = ("b", "c", "k", "n", "q", "r")
 _ELSEWHERE = "dfgpw"
 _PASSED_ON = "fgpw"
 
@@ -141,7 +141,7 @@ def facts_of(
             **_less(own.totals(), "b", len(gated)),
             ANSWERED: len(answers),
             "a": sum(row.header["types"].values()) + own.deleted,
-            "k": sum(item.letter == "k" for item in waiting),
+            **{kind: sum(item.letter == kind for item in waiting) for kind in "ck"},
             "h": row.header["counts"].get("h", 0),
         },
         elsewhere=elsewhere,

@@ -52,6 +52,8 @@ class ItemTexts:
         if item.letter == "f":
             was = item.note if not item.closed_at else ""
             entry = {**entry, "status": item.status.replace("active", ""), "was": was}
+        if item.letter == "c":
+            entry = {**entry, "status": self._checked(item)}
         author = entry.get("agent") or record.author
         return ItemContent(
             entry,
@@ -60,6 +62,13 @@ class ItemTexts:
             body.get("cited", {}),
             is_remote=body.get(REMOTE_FILES_FIELD, False),
         )
+
+    def _checked(self, item: ItemRow) -> str:
+        """How the check of a precondition ended, and who made it; their words stay in the record:
+        the line quotes somebody else.
+        """
+        record = self._reader.record(stream_of(item.task), item.closed_at)
+        return f"{item.status} by {record.author}" if record and item.status != "open" else ""
 
     def _answered(self, item: ItemRow, entry: dict[str, Any]) -> ItemContent:
         """A settled item with its answer, in the words of whoever gave it."""

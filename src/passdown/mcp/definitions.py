@@ -207,7 +207,9 @@ HAND_OFF_NOW = """\
 Record a handoff with the tool `handoff`, so that another agent can go on without this \
 conversation.{task}{to}
 - outcome: completed only if the work is done and checked; else partial, failed or blocked.
+- evidence: what shows that it is done, such as a commit or a test's result.
 - summary: the state of the work in a few sentences, with what was tried and did not work.
+- facts: what is known now, each as key: value.
 - decisions: each choice of this conversation that isn't recorded yet, with its reason.
 - files: every file that was made or changed, relative to the project.
 - next_steps, questions, blockers: what is left, in order; what is unresolved; what is in the way.

@@ -380,7 +380,7 @@ def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
 
 def _kinds_in_order() -> list[Any]:
     """The kinds of items, those first that say what to do."""
-    first = "hnbkqfdgpwra"
+    first = "hnbkcqfdgpwra"
     return [KINDS[letter] for letter in first]
 
 

@@ -116,6 +116,7 @@ _CITING = {
     "patterns": ("location",),
     "patterns_discovered": ("location",),
     "dependencies_for_next": ("file",),
+    "preconditions": ("file",),
 }
 PROFILE_FIELD = "profile"
 
