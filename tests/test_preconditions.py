@@ -152,11 +152,11 @@ def test_a_completion_is_proven_or_claimed(ws: Workspace, fields: Any, word: str
 def test_evidence_is_told_and_kept(ws: Workspace) -> None:
     hand_off(ws, "ann", evidence=["commit 3f2a1c", "214 tests passed"], to_agent="bob")
     assert "| Evidence: commit 3f2a1c; 214 tests passed\n" in text_of(ws)
-    hand_off(ws, "bob")
+    hand_off(ws, "bob", to_agent="ann")
     assert "; claimed done by bob." in text_of(ws)
     assert "- h1 (proven) done | Evidence: commit 3f2a1c; 214 tests passed\n" in text_of(ws)
-    hand_off(ws, "bob", phase="completed")
-    assert "Completed, claimed by bob." in text_of(ws)
+    hand_off(ws, "ann", phase="completed")
+    assert "Completed, claimed by ann." in text_of(ws)
     assert ws.show("T-1#h1").to_dict()["evidence"] == ["commit 3f2a1c", "214 tests passed"]
 
 

@@ -115,14 +115,8 @@ _KINDS: dict[str, tuple[type[Any] | None, str, tuple[str, ...]]] = {
     "k": (GateResult, "name", ("passed", "failed", "withdrawn")),
 }
 _OF_HANDOFF = (
-    "outcome",
-    "from_agent",
-    "to_agent",
-    "phase",
-    "summary",
-    "story",
-    "memory_refs",
-    "evidence",
+    *("outcome", "from_agent", "to_agent", "phase", "summary", "story", "memory_refs"),
+    *("evidence", "stopped", "despite"),
 )
 
 

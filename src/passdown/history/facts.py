@@ -115,6 +115,7 @@ def facts_of(
     own.add([item for item in waiting if item.address not in gated])
     answers = [_with_answer(item) for item in _answers(reader, row)]
     own.add(answers)
+    checks = sum(item.letter == "c" for item in waiting)
     read = ItemTexts(reader)
     elsewhere = Tally(g=len(gotchas))
     for pool in (*others, further):
@@ -141,7 +142,8 @@ def facts_of(
             **_less(own.totals(), "b", len(gated)),
             ANSWERED: len(answers),
             "a": sum(row.header["types"].values()) + own.deleted,
-            **{kind: sum(item.letter == kind for item in waiting) for kind in "ck"},
+            "k": sum(item.letter == "k" for item in waiting),
+            **({"c": checks} if checks else {}),
             "h": row.header["counts"].get("h", 0),
         },
         elsewhere=elsewhere,
