@@ -125,55 +125,53 @@ WORDS: tuple[Words, ...] = (
         QUESTION,
         title=r"""
         (?:open|pending|deferred|outstanding|unresolved|undecided|remaining|
-        unmade) (?:sub-?)?(?:questions?|points|decisions?|choices)|decisions? (?:open|
-        pending|deferred)|questions|unresolved|unknowns?|uncertain(?:ty|ties)?|unclear|
-        undecided|to (?:decide|clarify|discuss|be (?:decided|determined|confirmed))|tbd|
-        decisions? (?:needed|required|to (?:make|take)|for (?:you|the user))|(?:needs?|
-        awaiting|waiting for|requires?) (?:your |user |human |a |an )?(?:input|decisions?|
-        answers?|confirmation|clarification|feedback)|(?:things|points|
-        topics) to (?:decide|clarify|discuss|confirm)|ask (?:the )?user|
-        clarifications? needed|(?:for|to) discussion|discussion points|need from (?:you|
-        the user)
+        unmade) (?:sub-?)?(?:questions?|points|decisions?|choices)|decisions? (?:open|pending|
+        deferred)|questions|unresolved|unknowns?|uncertain(?:ty|ties)?|unclear|undecided|
+        to (?:decide|clarify|discuss|be (?:decided|determined|confirmed))|tbd|decisions? (?:needed|
+        required|to (?:make|take)|for (?:you|the user))|(?:needs?|awaiting|waiting for|
+        requires?) (?:your |user |human |a |an )?(?:input|decisions?|answers?|confirmation|
+        clarification|feedback)|(?:things|points|topics) to (?:decide|clarify|discuss|confirm)|
+        ask (?:the )?user|clarifications? needed|(?:for|to) discussion|discussion points|
+        need from (?:you|the user)
         """,
         column=r"(?:open |finalized |research )?questions?|unknowns?",
         label=r"""
-        (?:open )?questions?|(?:open|pending) (?:sub-?)?(?:decisions?|points?)|unclear|
-        unknown|undecided|to decide|decision (?:needed|required|pending)|q\d*|tbd
+        (?:open )?questions?|(?:open|pending) (?:sub-?)?(?:decisions?|points?)|unclear|unknown|
+        undecided|to decide|decision (?:needed|required|pending)|q\d*|tbd
         """,
         sure=r"""
-        (?:it's |is |are |remains? )(?:still )?(?:unclear|an open question)|undecided|
-        (?:the |one |open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|
-        not sure (?:if|whether|why|how|that)|to be (?:decided|determined|clarified)|tbd|
-        (?:awaiting|pending|needs?|waiting (?:for|on)) (?:a |an |the |your |user |
-        \w+'s )?(?:\w+ )?decision|(?:not|n't) (?:yet )?decided|(?:unclear|
-        unknown) (?:whether|if|how|why|which|what)|needs? to (?:decide|choose)|(?:user|you|
-        we|team) (?:must|should|needs? to|has to|have to) (?:now )?(?:decide|choose)
+        (?:it's |is |are |remains? )(?:still )?(?:unclear|an open question)|undecided|(?:the |one |
+        open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|not sure (?:if|whether|
+        why|how|that)|to be (?:decided|determined|clarified)|tbd|(?:awaiting|pending|needs?|
+        waiting (?:for|on)) (?:a |an |the |your |user |\w+'s )?(?:\w+ )?decision|(?:not|
+        n't) (?:yet )?decided|(?:unclear|unknown) (?:whether|if|how|why|which|what)|
+        needs? to (?:decide|choose)|(?:user|you|we|team) (?:must|should|needs? to|has to|
+        have to) (?:now )?(?:decide|choose)
         """,
         weak=r"questions?|unsure|wonder(?:ing)?",
     ),
     _words(
         BLOCKER,
         title=r"""
-        blockers?|blocked(?: by| on)?|blocking(?! \w+ (?:fix|fixed))|impediments?|
-        obstacles?|show-?stoppers?|(?:a)?waiting(?: (?:on|for).*)?|stuck|needs? from \w+|
-        (?:can(?:not|'t)) (?:proceed|continue)|(?:must|to) be (?:resolved|fixed|
-        done) (?:first|before)
+        blockers?|blocked(?: by| on)?|blocking(?! \w+ (?:fix|fixed))|impediments?|obstacles?|
+        show-?stoppers?|(?:a)?waiting(?: (?:on|for).*)?|stuck|needs? from \w+|(?:can(?:not|
+        't)) (?:proceed|continue)|(?:must|to) be (?:resolved|fixed|done) (?:first|before)
         """,
         column=r"blockers?|impediments?|blocked by",
         label=r"""
-        (?:current |known |main |active )?blockers?|blocked(?: by| on)?|impediments?|
-        waiting (?:on|for)|stuck(?: on)?
+        (?:current |known |main |active )?blockers?|blocked(?: by| on)?|impediments?|waiting (?:on|
+        for)|stuck(?: on)?
         """,
         sure=r"""
-        (?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|
-        blocked (?:by|on|until|because|due to|pending)|blocked(?= ?[\u2014\u2013:(-] ?\w)|
-        waiting (?:for|on) \w+|awaiting (?:\w+ ){0,3}(?:approval|access|credentials|
-        sign-?off|keys?)|can(?:not|'t) (?:continue|proceed|go on)|can(?:not|'t) (?:deploy|
-        test|run|merge|release|verify|start|build|push) (?:[\w']+ ){0,6}(?:without|until|
-        before)|(?:we're|we are|i'm|\A)\W{0,4}stuck (?:on|at|because)|permission denied|
-        access denied|can(?:not|'t) be \w+ (?:until|before|without)|(?:access|permission|
-        generation|request) (?:is|was|to \w+ is) denied|(?:no|without|lacks?|
-        missing) (?:the )?(?:access|permissions?|credentials) (?:to|for|on)
+        (?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|blocked (?:by|on|
+        until|because|due to|pending)|blocked(?= ?[\u2014\u2013:(-] ?\w)|waiting (?:for|on) \w+|
+        awaiting (?:\w+ ){0,3}(?:approval|access|credentials|sign-?off|keys?)|can(?:not|
+        't) (?:continue|proceed|go on)|can(?:not|'t) (?:deploy|test|run|merge|release|verify|start|
+        build|push) (?:[\w']+ ){0,6}(?:without|until|before)|(?:we're|we are|i'm|
+        \A)\W{0,4}stuck (?:on|at|because)|permission denied|access denied|can(?:not|
+        't) be \w+ (?:until|before|without)|(?:access|permission|generation|request) (?:is|was|
+        to \w+ is) denied|(?:no|without|lacks?|missing) (?:the )?(?:access|permissions?|
+        credentials) (?:to|for|on)
         """,
         weak=_NEVER,
     ),
@@ -181,98 +179,92 @@ WORDS: tuple[Words, ...] = (
         DECISION,
         title=r"""
         decisions?(?: made| taken| log)?|assumptions?|resolutions?|fallback|choices made|
-        why we chose|(?:key|design|technical|architectur\w+) choices|agree(?:d|
-        ments?)(?: (?:on|upon|approach|plan))?|deviations?|(?:accepted |
-        key )?trade-?offs(?: made| accepted)|accepted trade-?offs|design rationale|
-        why (?:we|i) (?:did|chose|use|picked|went).*|(?:chosen|selected) approach|
-        approach (?:chosen|taken|selected)|rejected (?:alternatives|approaches|options|
-        ideas)|considered and rejected|what (?:we|i|was|the user|they) (?:decided|chose|
-        agreed)|locked[ -]in|settled
+        why we chose|(?:key|design|technical|architectur\w+) choices|agree(?:d|ments?)(?: (?:on|
+        upon|approach|plan))?|deviations?|(?:accepted |key )?trade-?offs(?: made| accepted)|
+        accepted trade-?offs|design rationale|why (?:we|i) (?:did|chose|use|picked|went).*|
+        (?:chosen|selected) approach|approach (?:chosen|taken|selected)|rejected (?:alternatives|
+        approaches|options|ideas)|considered and rejected|what (?:we|i|was|the user|
+        they) (?:decided|chose|agreed)|locked[ -]in|settled
         """,
         column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
         label=r"""
-        (?:(?:key|technical|design|architectur\w+|final) )?decisions?(?! (?:id|
-        documentation|finali[sz]ed|status|date|makers?|owner|matrix|log|urgency|points?|
-        needed|required|criteria)\b)|decided|verdict|conclusion|recommendation(?! for)|
-        fallback|assumptions?|assumed|chose|choice|resolution
+        (?:(?:key|technical|design|architectur\w+|final) )?decisions?(?! (?:id|documentation|
+        finali[sz]ed|status|date|makers?|owner|matrix|log|urgency|points?|needed|required|
+        criteria)\b)|decided|verdict|conclusion|recommendation(?! for)|fallback|assumptions?|
+        assumed|chose|choice|resolution
         """,
         sure=r"""
-        decided|chose|opted|settled on|went with|agreed to|(?:was|were|is|are|been|we|
-        i) (?:chosen|adopted)|(?:chosen|adopted) (?:over|because|for|as)|
-        the recommended \w+ is|is recommended|(?:validated and|are) recommended
+        decided|chose|opted|settled on|went with|agreed to|(?:was|were|is|are|been|we|i) (?:chosen|
+        adopted)|(?:chosen|adopted) (?:over|because|for|as)|the recommended \w+ is|is recommended|
+        (?:validated and|are) recommended
         """,
         weak=r"instead of|rather than|because|rejected|deferred|assum(?:ed|ing)|prefer(?:red)?",
     ),
     _words(
         GOTCHA,
         title=r"""
-        risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|
-        failures|failure modes?|(?:what |approaches that )?(?:failed(?: (?:approaches|
-        attempts|experiments|ideas|solutions|tests?|checks?|builds?))?|did ?n[o']t work)|
-        dead ends?|(?:technical )?debt|limitations?|anti-?patterns?|pitfalls?|threats?|
-        discrepanc(?:y|ies)|watch[- ]?outs?(?: for)?|be careful|careful|to note|problems|
-        bugs|(?:\w+ )?issues|root causes|vulnerabilit(?:y|ies)|traps?|errors|insufficient|
-        shortcomings|challenges|difficulties|hurdles|drawbacks|workarounds|(?:sharp|
-        rough) edges|blind spots?|regressions|cautions?|hidden assumptions|(?:flaky|
-        failing|broken|skipped) (?:tests?|checks?|builds?)|edge cases|corrections|
-        non-?goals|(?:doesn't|does not|not) work(?:ing)?|what(?: is|'s) (?:wrong|missing|
-        broken)|broken|(?:do|must) not(?: (?:do|touch|change|break|repeat|use|re-?\w+|
-        modify|edit).*)?|what not to do|not to (?:do|touch|change)|don'?t(?:s| (?:touch|
-        repeat|do|change|use|forget|break|re-?\w+|modify|edit).*)?|never(?: do)?|
-        hard (?:rules|constraints)|invariants|non-negotiables?|lessons|learnings|
-        what (?:we|i)(?:'ve| have)? learned|things learned|quirks?|foot-?guns?|
-        land-?mines?|(?:non-|not )obvious(?: \w+)?|surprises?|heads[- ]?up|won't tell you|
-        bit (?:us|me)|hard way|(?:worth|good to) know(?:ing)?|keep in mind|
-        (?:things )?(?:to|must) (?:know|watch(?: out)?|remember|avoid)(?: for)?|
+        risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|failures|
+        failure modes?|(?:what |approaches that )?(?:failed(?: (?:approaches|attempts|experiments|
+        ideas|solutions|tests?|checks?|builds?))?|did ?n[o']t work)|dead ends?|(?:technical )?debt|
+        limitations?|anti-?patterns?|pitfalls?|threats?|discrepanc(?:y|ies)|
+        watch[- ]?outs?(?: for)?|be careful|careful|to note|problems|bugs|(?:\w+ )?issues|
+        root causes|vulnerabilit(?:y|ies)|traps?|errors|insufficient|shortcomings|challenges|
+        difficulties|hurdles|drawbacks|workarounds|(?:sharp|rough) edges|blind spots?|regressions|
+        cautions?|hidden assumptions|(?:flaky|failing|broken|skipped) (?:tests?|checks?|builds?)|
+        edge cases|corrections|non-?goals|(?:doesn't|does not|not) work(?:ing)?|what(?: is|
+        's) (?:wrong|missing|broken)|broken|(?:do|must) not(?: (?:do|touch|change|break|repeat|use|
+        re-?\w+|modify|edit).*)?|what not to do|not to (?:do|touch|change)|don'?t(?:s| (?:touch|
+        repeat|do|change|use|forget|break|re-?\w+|modify|edit).*)?|never(?: do)?|hard (?:rules|
+        constraints)|invariants|non-negotiables?|lessons|learnings|
+        what (?:we|i)(?:'ve| have)? learned|things learned|
+        quirks?|foot-?guns?|land-?mines?|(?:non-|not )obvious(?: \w+)?|surprises?|
+        heads[- ]?up|won't tell you|bit (?:us|me)|hard way|(?:worth|good to) know(?:ing)?|
+        keep in mind|(?:things )?(?:to|must) (?:know|watch(?: out)?|remember|avoid)(?: for)?|
         remember{LAST}|reminders|known (?:\w+ )?(?:notes|constraints)|(?:important|
         critical) (?:notes?|details|facts)
         """,
         column=r"""
-        (?:(?:known|critical|major|minor|open|high|medium|low) )?(?:risk|gap|concern|
-        failure mode|threat|pitfall|anti-pattern|issue|limitation|gotcha|caveat|warning|
-        bug|problem|root cause|debt)s?
+        (?:(?:known|critical|major|minor|open|high|medium|low) )?(?:risk|gap|concern|failure mode|
+        threat|pitfall|anti-pattern|issue|limitation|gotcha|caveat|warning|bug|problem|root cause|
+        debt)s?
         """,
         label=r"""
-        risks?|important|critical(?=:)|warning|caveat|discrepancy|gotcha|caution|beware|
-        careful|known (?:issue|gap|limitation|bug|problem)s?|key gap|gap|limitation|
-        constraint|exposed|note well|nb|pitfall|watch[- ]?out|problem|bug|trap|quirk|
-        key (?:discovery|finding|insight|learning)|critical (?:issue|note|detail)|
-        lessons?(?: learned)?|heads[- ]?up|do not|don't|never|reminder|blind spot|note(?=:)
+        risks?|important|critical(?=:)|warning|caveat|discrepancy|gotcha|caution|beware|careful|
+        known (?:issue|gap|limitation|bug|problem)s?|key gap|gap|limitation|constraint|exposed|
+        note well|nb|pitfall|watch[- ]?out|problem|bug|trap|quirk|key (?:discovery|finding|insight|
+        learning)|critical (?:issue|note|detail)|lessons?(?: learned)?|heads[- ]?up|do not|don't|
+        never|reminder|blind spot|note(?=:)
         """,
         sure=r"""
-        watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|
-        known (?:gaps?|issues?|limitations?|bugs?)|highest-risk|must (?:not|never)|
-        \A\W{0,4}(?:do not|don't|never)|don't (?:use|forget|touch|change|run|rush|commit|
-        edit|rely|assume|delete|remove|merge|push|try|skip)|worth (?:knowing|noting|
-        remembering)|silently (?:drop|fail|ignor|skip|swallow|los|truncat|overwrit|miss|
-        disabl|discard)\w*|(?:drop|fail|ignor|skip|swallow|los|truncat|
-        overwrit)\w* (?:\w+ ){0,3}silently|not yet (?:implemented|supported|integrated|
-        tested|created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|(?:has|
-        have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|
-        validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|
-        requires? (?:an? |the )?(?:running|manual|live|network|internet|actual)|(?:is|are|
-        only) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|
-        implementation)|turns out|surprisingly|partially automated|constrain(?:s|ed)? \w+|
-        (?:intentionally|deliberately) (?:un|not|left|dis|asymm)\w*|
-        should not be (?:deleted|removed|changed|modified|committed|edited|touched|
-        re-?\w+)|not (?:to be )?committed as-is|(?:should|must) (?:remain|stay) \w+|
-        (?:trip|catch|bite) you|easy to (?:miss|forget|overlook|break)|cost (?:us |
-        me )?time|was not (?:applied|run|executed|migrated|deployed|merged|pushed|tested|
-        verified)|(?:has|have) to be (?:re\w+|escaped|quoted|applied|set|passed|run) |
-        must be (?:applied|set|run|called|passed|kept|escaped|quoted|updated) \w+|
-        assume (?:at|that|nothing|no)|don't assume|can be (?:`?null|none|empty|missing)|
-        (?-i:NOT)(?= [a-z])|stale|out of sync|by design|on purpose|(?:won't|will not) work|
-        only works (?:if|when|with|on)|(?:remember to|make sure|be aware|note that|
-        mind that)|must (?:run|set|call|restart|rebuild|use|pass|match|include)|(?:is|
-        are) not (?:yet )?(?:supported|available|possible|allowed|captured|published|
-        included|configured|enabled|tracked|wired)|will (?:break|fail|crash|lose|overwrite|
-        drop)|or else|causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|deadlock|
+        watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|known (?:gaps?|
+        issues?|limitations?|bugs?)|highest-risk|must (?:not|never)|\A\W{0,4}(?:do not|don't|never)|
+        don't (?:use|forget|touch|change|run|rush|commit|edit|rely|assume|delete|remove|merge|push|
+        try|skip)|worth (?:knowing|noting|remembering)|silently (?:drop|fail|ignor|skip|swallow|los|
+        truncat|overwrit|miss|disabl|discard)\w*|(?:drop|fail|ignor|skip|swallow|los|truncat|
+        overwrit)\w* (?:\w+ ){0,3}silently|not yet (?:implemented|supported|integrated|tested|
+        created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|(?:has|have|had|
+        performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|validation|bounds|
+        limits?|tests?|support|fallback|mechanism|handling|retry)|requires? (?:an? |
+        the )?(?:running|manual|live|network|internet|actual)|(?:is|are|only) (?:just |
+        only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|implementation)|turns out|
+        surprisingly|partially automated|constrain(?:s|ed)? \w+|(?:intentionally|
+        deliberately) (?:un|not|left|dis|asymm)\w*|should not be (?:deleted|removed|changed|
+        modified|committed|edited|touched|re-?\w+)|not (?:to be )?committed as-is|(?:should|
+        must) (?:remain|stay) \w+|(?:trip|catch|bite) you|easy to (?:miss|forget|overlook|break)|
+        cost (?:us |me )?time|was not (?:applied|run|executed|migrated|deployed|merged|pushed|
+        tested|verified)|(?:has|have) to be (?:re\w+|escaped|quoted|applied|set|passed|run) |
+        must be (?:applied|set|run|called|passed|kept|escaped|quoted|updated) \w+|assume (?:at|that|
+        nothing|no)|don't assume|can be (?:`?null|none|empty|missing)|(?-i:NOT)(?= [a-z])|stale|
+        out of sync|by design|on purpose|(?:won't|will not) work|only works (?:if|when|with|on)|
+        (?:remember to|make sure|be aware|note that|mind that)|must (?:run|set|call|restart|rebuild|
+        use|pass|match|include)|(?:is|are) not (?:yet )?(?:supported|available|possible|allowed|
+        captured|published|included|configured|enabled|tracked|wired)|will (?:break|fail|crash|lose|
+        overwrite|drop)|or else|causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|deadlock|
         leak)s?
         """,
         weak=r"""
         risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|
-        workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|
-        times out|50[0-4]
+        workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|times out|50[0-4]
         """,
     ),
     _words(
@@ -281,8 +273,8 @@ WORDS: tuple[Words, ...] = (
         column=r"(?:code )?patterns?|conventions?|rule",
         label=r"patterns?|conventions?|rule|principle|always",
         sure=r"""
-        always (?:use|call|run|check|go through|pass|write|wrap|prefer|keep)|(?:the|this|
-        our|a) (?:\w+ )?pattern (?:is|here|we)|by convention|(?:follow|use|keep to|
+        always (?:use|call|run|check|go through|pass|write|wrap|prefer|keep)|(?:the|this|our|
+        a) (?:\w+ )?pattern (?:is|here|we)|by convention|(?:follow|use|keep to|
         stick to)s? the (?:\w+[- ]){1,3}(?:pattern|convention)
         """,
         weak=r"patterns?|convention|consistently",
@@ -302,35 +294,32 @@ WORDS: tuple[Words, ...] = (
     _words(
         NEXT,
         title=r"""
-        next(?:{LAST}| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|
-        order|priorit(?:y|ies))\b)|next up|(?:pick up|continue) (?:here|from|with)|
-        remaining|to resume|resume(?: (?:here|from|with|point|instructions|command|work|
-        at)|{LAST})|resuming|continu(?:e|ation){LAST}|whats? left|what (?:still )?remains|
-        what needs (?:to happen|doing)|what(?:'s| is) (?:left|next|open|remaining|pending|
-        missing to)|start here|where to (?:start|pick up)|picking up|first thing|
-        immediate{LAST}|upcoming|to finish|outstanding|what you need to do|must do|(?:your|
-        immediate) (?:immediate )?tasks?|not (?:yet )?(?:started|tested|verif(?:y|ied)|
-        done|implemented)|(?:work|task) queue|plan{LAST}|suggestions{LAST}|\w+ order{LAST}|
-        needs? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|(?:un(?:tested|finished)|
-        incomplete|parked|deferred|in progress)(?:{LAST}| (?:work|items?|tasks?))|
-        (?<!no )(?:clean-?up|work|changes|fixes|tests?|testing|
-        verification) (?:still )?(?:needed|required)|(?:still )?open(?: (?:threads|ends|
-        loops|items?|tasks?|work|todos?|prs?))|(?:still )?open{LAST}|(?:first|manual|
-        pending|outstanding|open) (?:steps?|tasks?|work|actions?|items?)|pending(?:{LAST}| (?:work|
-        tasks?|items?|actions?|changes|steps?|fixes|reviews?|tests?|testing|for|from|
-        before|prs?|human|verification|implementation))|still (?:needs?|to do|open|
-        outstanding|required|missing)|then{LAST}|what to do|do (?:this )?(?:next|first)|
-        before (?:you )?(?:merg|ship|releas|deploy|launch)\w*|(?:later|short-term|
-        nice to haves?|quick wins){LAST}|your mission|next (?:phase|milestones?){LAST}|
-        (?:possible|future|suggested|potential) (?:improvements|enhancements)|to be done|
-        how to (?:continue|resume|proceed)|future(?: work)?|to-?dos?|actions?(?:{LAST}| items?)|
-        actions? (?:required|needed|pending)|should do|guidance|recommendations?|
-        instructions?|priorit(?:y|ies)|phasing|(?<!how )to (?:validate|verify|do|apply|
-        test|check|fix|investigate|review|address|implement|resolve|add|build|write|finish|
-        complete|ship)|left to do|follow[- ]?ups?|action items|treatment sequence|
-        requirements for|focus areas?|validation focus|backlog|work items|ordering|roadmap|
-        implementation (?:order|plan|sequence|phases|steps)|(?:should|must|
-        shall)(?! read)(?=.*:$| do)
+        next(?:{LAST}| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|order|
+        priorit(?:y|ies))\b)|next up|(?:pick up|continue) (?:here|from|with)|remaining|to resume|
+        resume(?: (?:here|from|with|point|instructions|command|work|at)|{LAST})|resuming|
+        continu(?:e|ation){LAST}|whats? left|what (?:still )?remains|what needs (?:to happen|doing)|
+        what(?:'s| is) (?:left|next|open|remaining|pending|missing to)|start here|where to (?:start|
+        pick up)|picking up|first thing|immediate{LAST}|upcoming|to finish|outstanding|
+        what you need to do|must do|(?:your|immediate) (?:immediate )?tasks?|
+        not (?:yet )?(?:started|tested|verif(?:y|ied)|done|implemented)|(?:work|task) queue|
+        plan{LAST}|suggestions{LAST}|\w+ order{LAST}|needs? (?:\w+ )?(?:test|review|fix|verif|check|
+        work)\w*|(?:un(?:tested|finished)|incomplete|parked|deferred|in progress)(?:{LAST}| (?:work|
+        items?|tasks?))|(?<!no )(?:clean-?up|work|changes|fixes|tests?|testing|
+        verification) (?:still )?(?:needed|required)|(?:still )?open(?: (?:threads|ends|loops|
+        items?|tasks?|work|todos?|prs?))|(?:still )?open{LAST}|(?:first|manual|pending|outstanding|
+        open) (?:steps?|tasks?|work|actions?|items?)|pending(?:{LAST}| (?:work|tasks?|items?|
+        actions?|changes|steps?|fixes|reviews?|tests?|testing|for|from|before|prs?|human|
+        verification|implementation))|still (?:needs?|to do|open|outstanding|required|missing)|
+        then{LAST}|what to do|do (?:this )?(?:next|first)|before (?:you )?(?:merg|ship|releas|
+        deploy|launch)\w*|(?:later|short-term|nice to haves?|quick wins){LAST}|your mission|
+        next (?:phase|milestones?){LAST}|(?:possible|future|suggested|potential) (?:improvements|
+        enhancements)|to be done|how to (?:continue|resume|proceed)|future(?: work)?|to-?dos?|
+        actions?(?:{LAST}| items?)|actions? (?:required|needed|pending)|should do|guidance|
+        recommendations?|instructions?|priorit(?:y|ies)|phasing|(?<!how )to (?:validate|verify|do|
+        apply|test|check|fix|investigate|review|address|implement|resolve|add|build|write|finish|
+        complete|ship)|left to do|follow[- ]?ups?|action items|treatment sequence|requirements for|
+        focus areas?|validation focus|backlog|work items|ordering|roadmap|implementation (?:order|
+        plan|sequence|phases|steps)|(?:should|must|shall)(?! read)(?=.*:$| do)
         """,
         column=r"""
         (?:next |recommended |required |corrective )?(?:actions?|steps?)(?: needed| required)?|
@@ -338,20 +327,18 @@ WORDS: tuple[Words, ...] = (
         """,
         label=r"""
         to-?dos?|left(?=:)|(?:immediate )?next(?: steps?| up| actions?| tasks?)?|
-        actions?(?: items?)?|follow-?ups?|remaining|then|fixme|left to do|still to do|
-        what (?:you|we) need to do|your task|suggest(?:ion|ed (?:fix|change))|
-        required (?:fix|change)
+        actions?(?: items?)?|follow-?ups?|remaining|then|fixme|left to do|still to do|what (?:you|
+        we) need to do|your task|suggest(?:ion|ed (?:fix|change))|required (?:fix|change)
         """,
         sure=r"""
-        \A(?:next|then|after that|afterwards|finally),? (?:you |we |i |
-        someone )?(?:should |must |need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|
-        up|thing)|(?-i:TODO)|(?:still )?(?:needs? to|remains to) be \w+|
-        still needs? (?:to )?\w+|needs (?:review|testing|validation|verification|tests|
-        docs)|(?:should|must|shall) (?:now |next |then |be )?(?:validate|verify|confirm|
-        focus|add|fix|write|test|check|implement|run|update|review|document|investigate|
-        executed|integrate|remove|replace|move|extend|decide|finish|continue(?! \w+ing)|
-        start|begin|wire|handle|make|create|build|cover|measure|restructure|refactor|
-        rename|migrate|split)(?!\w*ing)\w*
+        \A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?(?:should |must |
+        need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|(?-i:TODO)|
+        (?:still )?(?:needs? to|remains to) be \w+|still needs? (?:to )?\w+|needs (?:review|testing|
+        validation|verification|tests|docs)|(?:should|must|shall) (?:now |next |then |
+        be )?(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|update|review|
+        document|investigate|executed|integrate|remove|replace|move|extend|decide|finish|
+        continue(?! \w+ing)|start|begin|wire|handle|make|create|build|cover|measure|restructure|
+        refactor|rename|migrate|split)(?!\w*ing)\w*
         """,
         weak=r"should|must|then|next|shall|needs? to|have to|later",
     ),
