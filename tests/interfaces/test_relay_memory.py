@@ -41,20 +41,17 @@ def staged(
     project: Path,
     cli: Run,
     *legs: dict[str, Any],
-    architect: str,
-    coder: str = "print(HANDOFF)",
-    **options: Any,
+    options: dict[str, dict[str, Any]] | None = None,
+    **programs: str,
 ) -> str:
     """A task, and a relay file whose agents are these programs."""
     cli("task", "new", "T-1", "--title", "Login", "--agent", "eva")
-    bodies = {"architect": architect, "coder": coder}
-    for name, body in bodies.items():
+    agents: dict[str, dict[str, Any]] = {}
+    for name, body in {"coder": "print(HANDOFF)", **programs}.items():
         text = f"{AGENT}HANDOFF = {handoff()!r}\n{body}\n"
         (project / f"{name}.py").write_text(text, "utf-8")
-    agents = {
-        name: {"runner": {"command": [sys.executable, f"{name}.py"]}, **options.get(name, {})}
-        for name in bodies
-    }
+        runner = {"runner": {"command": [sys.executable, f"{name}.py"]}}
+        agents[name] = {**runner, **(options or {}).get(name, {})}
     return relay_file(project, list(legs), agents)
 
 
@@ -189,3 +186,110 @@ def test_the_command_in_the_mark_of_a_cut_request_shows_all_of_it(
     missing = cli("show", "conversation/T-1/architect/nobody", code=1).err
     assert "there is no conversation" in missing
     assert "conversation/T-1/architect/coder" in missing
+
+
+BARE = "## Handoff\n```yaml\noutcome: completed\nsummary: FIRST-SUMMARY\n```\n"
+
+
+def test_recommended_fields_are_asked_for_once_in_a_run(
+    project: Path, cli: Run, program: Run
+) -> None:
+    """Also of a coder that two agents led to: the lead, then the architect."""
+    start = {"leg": "start", "agent": "lead"}
+    file = staged(
+        project,
+        cli,
+        start,
+        CODE,
+        REVIEW,
+        lead="print(HANDOFF)",
+        architect="print('APPROVED' if before else 'CHANGES')",
+        coder=f"print({BARE!r})",
+    )
+    program("run", file, "--task", "T-1", "--by", "eva")
+    asked = [call[-1][1].startswith("Your handoff is valid.") for call in told(project, "coder")]
+    assert asked == [False, True, False]
+
+
+@pytest.mark.parametrize("outcome", ["outcome: completed\n", ""])
+def test_what_is_asked_for_once_is_added_to_the_handoff(
+    project: Path, cli: Run, program: Run, as_json: Callable[..., Any], outcome: str
+) -> None:
+    """A second reply with the missing fields alone loses nothing of the first."""
+    gotcha = "{issue: MIND-THE-GAP, mitigation: look, severity: high}"
+    more = f"## Handoff\n```yaml\n{outcome}gotchas: [{gotcha}]\n```\n"
+    file = staged(
+        project,
+        cli,
+        CODE,
+        REVIEW,
+        architect="print('APPROVED')",
+        coder=f"print({more!r} if before else 'MY-WORDS\\n' + {BARE!r})",
+    )
+    program("run", file, "--task", "T-1", "--by", "eva")
+    turn = as_json("runs", "R-1")["turns"][0]
+    assert (turn["summary"], turn["measured"]["attempts"]) == ("FIRST-SUMMARY", 2)
+    assert "MIND-THE-GAP" in json.dumps(as_json("state", "T-1")["gotchas"])
+    assert "MY-WORDS" in told(project, "architect")[0][-1][1]
+
+
+def test_a_second_reply_that_is_invalid_is_named_in_a_warning(
+    project: Path, cli: Run, program: Run, as_json: Callable[..., Any]
+) -> None:
+    more = "## Handoff\n```yaml\noutcome: wonderful\n```\n"
+    says = f"print({more!r} if before else {BARE!r})"
+    file = staged(project, cli, CODE, architect="", coder=says)
+    program("run", file, "--task", "T-1", "--by", "eva")
+    turn = as_json("runs", "R-1")["turns"][0]
+    assert turn["summary"] == "FIRST-SUMMARY"
+    (warning,) = turn["measured"]["warnings"]
+    assert "outcome" in warning
+
+
+@pytest.mark.promise("S4-1")
+def test_legs_of_one_agent_in_a_row_are_one_conversation(
+    project: Path, cli: Run, program: Run
+) -> None:
+    """With the first other agent that follows, from the first leg on."""
+    legs = [{**CODE, "leg": name} for name in ("plan", "code", "test")]
+    says = "print(f'WORDS-{before}\\n' + HANDOFF)"
+    file = staged(project, cli, *legs, REVIEW, architect="print('APPROVED')", coder=says)
+    program("run", file, "--task", "T-1", "--by", "eva")
+    for number, messages in enumerate(told(project, "coder")):
+        assert "You work with architect on T-1." in messages[0][1]
+        words = [each.partition("\n")[0] for each in own_words(messages)]
+        assert words == [f"WORDS-{each}" for each in range(number)]
+    (review,) = told(project, "architect")
+    assert "coder said:\n```\nWORDS-2" in review[-1][1]
+
+
+@pytest.mark.promise("S4-41")
+def test_a_budget_review_lists_the_turns_of_the_agent_alone(
+    project: Path, cli: Run, program: Run
+) -> None:
+    """What a person has decided before is there under the person's name."""
+    architect = (
+        "if 'budget is used up' in last: print('CONTINUE' if 'ESCALATE' in own else 'ESCALATE')\n"
+        "else: print('APPROVED' if own.count('CHANGES') == 2 else 'CHANGES')"
+    )
+    limited = {"coder": {"limits": {"loops": 1}, "review_by": "architect"}}
+    file = staged(project, cli, CODE, REVIEW, architect=architect, options=limited)
+    program("run", file, "--task", "T-1", "--by", "eva", "--no-wait", code=1)
+    cli("runs", "R-1", "--answer", "continue", "--by", "kim", "--guidance", "KIM-SAYS")
+    program("run", "--resume", "R-1")
+    budget = [call[-1][1] for call in told(project, "architect") if "used up" in call[-1][1]]
+    one = "- code, visit 1: completed. Done."
+    assert f"coder has had 1 turn:\n{one}" in budget[0]
+    two = "- code, visit 2: completed. Done."
+    assert f"coder has had 2 turns:\n{one}\n- kim decided: continue. KIM-SAYS\n{two}" in budget[1]
+
+
+def test_a_leg_offers_its_agent_the_others_as_receivers(
+    project: Path, cli: Run, program: Run
+) -> None:
+    start = {"leg": "start", "agent": "lead"}
+    names = {"architect": "print(HANDOFF)", "lead": "print(HANDOFF)"}
+    file = staged(project, cli, CODE, start, **names)
+    program("run", file, "--task", "T-1", "--by", "eva")
+    offered = [told(project, name)[0][-1][1].strip().splitlines()[-1] for name in ("coder", "lead")]
+    assert offered == ["`to_agent`: architect, lead", "`to_agent`: architect, coder"]

@@ -104,7 +104,7 @@ def test_every_prompt_of_a_relay_names_the_tool_for_knowledge(
     legs[3]["then"] = [back | {"otherwise": "completion"}]
     limits: dict[str, Any] = {"limits": {"loops": 1}, "review_by": "architect"}
     found = play(project, cli, program, legs, *calls, **limits)
-    reviewed = [each for each in found if "has had 1 turns" in each["messages"][-1][1]]
+    reviewed = [each for each in found if "has had 1 turn:" in each["messages"][-1][1]]
     assert len(reviewed) == 1
     assert len(found) == 2 + len(calls) + len(KINDS) + 3 + len(reviewed)
     for each in found:

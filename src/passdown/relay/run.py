@@ -512,27 +512,22 @@ def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "", verdict: str 
     """The agent after a turn that ends so, once its gate is approved; of several, the first.
     "" for none, or the same agent again.
     """
-    found = _next_agents(run, turn, (outcome, to, verdict))
-    return found[0] if found and found[0] != turn.agent else ""
-
-
-def _next_agents(run: Run, turn: LegRun, ended: tuple[str, str, str]) -> list[str]:
-    outcome, to, verdict = ended
     leg = run.relay.legs[turn.leg]
     gate = APPROVED if leg.gate and outcome == "completed" else ""
     name, rule = _matching_rule(run.relay, leg, (outcome, to, gate, verdict))
     is_used_up = bool(rule.at_most) and run.taken.get(name, 0) >= rule.at_most
     targets = rule.otherwise if is_used_up else rule.go
+    found = [run.relay.legs[target].agent for target in targets if target in run.relay.legs]
     if BACK in targets:
-        return [run.legs[number].agent for number in turn.causes]
-    return [run.relay.legs[target].agent for target in targets if target in run.relay.legs]
+        found = [run.legs[number].agent for number in turn.causes]
+    return found[0] if found and found[0] != turn.agent else ""
 
 
 def peer_of(run: Run, turn: LegRun) -> str:
     """Whom an agent talks with in a turn: the agent that its leg names, or else whoever led to it.
 
-    For the first leg that is the agent that follows, if it is one, or else who started the run.
-    Several that led to it are one peer.
+    For the first leg, and those of the same agent after it, that is the first other agent that
+    follows, if it is one, or else who started the run. Several that led to it are one peer.
     """
     leg = run.relay.legs[turn.leg]
     if turn.kind == REVIEW:
@@ -547,11 +542,20 @@ def peer_of(run: Run, turn: LegRun) -> str:
             found[cause.agent] = None
         else:
             numbers += cause.causes
-    if not found:
-        following = _next_agents(run, turn, ("completed", "", ""))
-        is_one = len(following) == 1 and following[0] != turn.agent
-        return following[0] if is_one else run.by
-    return joined_name(sorted(found))
+    return joined_name(sorted(found)) if found else _first_peer(run.relay) or run.by
+
+
+def _first_peer(relay: Relay) -> str:
+    """The first other agent after the legs that a run begins with; "" if none or several follow."""
+    leg, seen = relay.first(), set[str]()
+    while leg.agent == relay.first().agent:
+        seen.add(leg.leg)
+        gate = APPROVED if leg.gate else ""
+        rule = _matching_rule(relay, leg, ("completed", "", gate, ""))[1]
+        if len(rule.go) != 1 or rule.go[0] not in relay.legs or rule.go[0] in seen:
+            return ""
+        leg = relay.legs[rule.go[0]]
+    return leg.agent
 
 
 def joined_name(agents: Sequence[str]) -> str:

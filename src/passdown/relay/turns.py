@@ -20,7 +20,7 @@ from passdown.core.handoff import Handoff
 from passdown.core.handoff_templates import PROMPT_FIELDS, yaml_example
 from passdown.core.intake import check_handoff, read_handoff
 from passdown.core.kinds import CONVERSATION_STREAM, stream_of
-from passdown.core.schema import fields_of
+from passdown.core.schema import EMPTY, fields_of
 from passdown.core.task_files import handoff_section
 from passdown.core.text import excerpt, storable, storable_values
 from passdown.errors import (
@@ -128,6 +128,7 @@ def ask_until_valid(
     on_event: Callable[[ExchangeEvent], None] | None = None,
     returned: Callable[[Sequence[Problem], AgentRequest], str] | None = None,
     follow_up: Callable[[Value], str] | None = None,
+    read_more: Callable[[Value, str], Value] | None = None,
     meanwhile: Callable[[], Sequence[Mapping[str, str]]] | None = None,
 ) -> ExchangeResult[Value]:
     """Ask an agent until `read` accepts the text of its reply.
@@ -136,8 +137,9 @@ def ask_until_valid(
     `returned`, at most `most_returns` times. The time limit covers all attempts. A program that
     hands off validly and then exits with a code has handed off: the code becomes a warning. One
     that was ended by us or by a signal has not, since its output may be cut. `follow_up` may ask
-    once for more than a valid reply has; if nothing valid comes of that, the first reply counts.
-    `meanwhile` gives what was added to its conversation while it worked, for the next attempt.
+    once for more than a valid reply has, and `read_more` adds what comes to the first value; if
+    nothing valid comes of that, the first reply counts, and a warning says why. `meanwhile` gives
+    what was added to its conversation while it worked, for the next attempt.
     """
     if isinstance(most_returns, bool) or not 0 <= most_returns <= 100:
         problem = Problem("most_returns", "out_of_range", f"{most_returns} given", "0 to 100")
@@ -159,7 +161,8 @@ def ask_until_valid(
             exchange.send_back(error.problems)
         else:
             more = follow_up(value) if follow_up and not reply.is_failure else ""
-            better = exchange.ask_for_more(more, read) if more else None
+            add = partial(read_more, value) if read_more else read
+            better = exchange.ask_for_more(more, add) if more else None
             return exchange.accepted(*(better or (value, reply)))
     count = len(exchange.attempts)
     times = "once" if count == 1 else f"{count} times"
@@ -193,6 +196,7 @@ class _Exchange:
         self._returned = returned
         self._meanwhile = meanwhile or (lambda: ())
         self.attempts: list[Attempt] = []
+        self._warnings: list[str] = []
         self._runner = runner
         self._asked = asked
         self._on_event = on_event
@@ -230,9 +234,13 @@ class _Exchange:
         self._continue_with(text)
         try:
             reply = self.ask()
-            return None if reply.is_failure else (read(reply.text), reply)
-        except PassdownError:
-            return None  # a script without another answer, or an invalid handoff
+            if not reply.is_failure:
+                return read(reply.text), reply
+            why = reply.why
+        except PassdownError as error:  # a script without another answer, or an invalid handoff
+            why = excerpt(str(error), 300)
+        self._warnings.append(f"Its second reply isn't used: {why}")
+        return None
 
     def _continue_with(self, text: str) -> None:
         """Add the last reply and a text to the messages of the next request."""
@@ -246,7 +254,8 @@ class _Exchange:
 
     def accepted(self, value: Value, reply: AgentReply) -> ExchangeResult[Value]:
         """The result with a value."""
-        warnings = [f"It handed off, but: {reply.why}"] if reply.is_failure else []
+        warnings = [*self._warnings]
+        warnings += [f"It handed off, but: {reply.why}"] if reply.is_failure else []
         if reply.is_replaced:
             warnings.append("Its output had invalid UTF-8, which was replaced.")
         if notes := reply.evidence.get("notes"):
@@ -312,8 +321,9 @@ def find_handoff(
         problem = Problem("", "no_handoff", "the reply has no '## Handoff' heading", expected)
         raise InvalidInput("no handoff found", [problem])
     # Only the section: what the agent wrote above it isn't the front matter of a task file.
-    fields = {**(defaults or {}), "task": task, "from_agent": agent}
+    fields = {"task": task, "from_agent": agent}
     data = read_handoff(f"## Handoff\n{section}", fields).data
+    data |= {name: value for name, value in (defaults or {}).items() if data.get(name) in EMPTY}
     fixed = (("task", task, "task"), ("from_agent", agent, "agent"))
     problems = [
         Problem(name, f"wrong_{what}", f"{excerpt(str(data[name]))!r} is another {what}", own, own)
@@ -408,12 +418,13 @@ class Turns:
             run,
             turn,
             sent,
-            lambda text: self._read(run, turn, text, sent.conversation.where),
+            lambda text: self._read(run, turn, text, where=sent.conversation.where),
             returned=rejection_text if kind == WORK else _verdict_rejection(_verdicts(kind)),
             # A script has said all that it has to say.
-            follow_up=partial(_missing_fields, sent.messages)
+            follow_up=partial(_missing_fields, run, turn, sent.messages)
             if kind == WORK and not isinstance(runner, ScriptedRunner)
             else None,
+            read_more=lambda first, text: self._read(run, turn, text, first),
         )
         if result.value is None or not self._is_fresh():
             return self._failed(sent, result)
@@ -565,7 +576,7 @@ class Turns:
             "agent": turn.agent,
             "task": run.task,
             "phase": leg.phase,
-            "agents": _choices(run.relay.agents, leg),
+            "agents": _choices((name for name in run.relay.agents if name != turn.agent), leg),
             "brief": brief.text,
             "request": leg.request or f"Do the leg {leg.leg} of this task.",
             "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
@@ -635,6 +646,7 @@ class Turns:
         *,
         returned: Callable[[Sequence[Problem], AgentRequest], str],
         follow_up: Callable[[Any], str] | None = None,
+        read_more: Callable[[Any, str], Any] | None = None,
     ) -> ExchangeResult[Any]:
         on_event = self._on_event
         asked = self._request(run, turn.agent, sent.messages)
@@ -655,6 +667,7 @@ class Turns:
             on_event=(lambda event: on_event(run, turn, event)) if on_event else None,
             returned=returned,
             follow_up=follow_up,
+            read_more=read_more,
         )
         for attempt in result.attempts if self._is_fresh() else ():
             said = returned(attempt.problems, asked) if attempt.problems else attempt.follow_up
@@ -670,11 +683,14 @@ class Turns:
             return self._runners[agent]
         return agent_runner(agent, run.relay.agents[agent], self._workspace.root)
 
-    def _read(self, run: Run, turn: LegRun, text: str, where: str) -> Document:
+    def _read(
+        self, run: Run, turn: LegRun, text: str, first: Document | None = None, *, where: str = ""
+    ) -> Document:
         """The handoff in a reply, checked without recording it; of a review, with its verdict.
 
         A review or an answer needs no handoff. Its text is between the two agents: briefs of the
         task, which others get too, say only that there was one. `where` says how to read all of it.
+        What the handoff leaves out is that of `first`, the valid handoff before it.
         """
         kind, found = run.relay.legs[turn.leg].kind, {}
         if verdicts := _verdicts(kind):
@@ -686,7 +702,7 @@ class Turns:
             data: Document = {"task": run.task, "from_agent": turn.agent, "outcome": "completed"}
             data |= {"summary": summary}
         else:
-            data = find_handoff(text, task=run.task, agent=turn.agent)
+            data = find_handoff(text, task=run.task, agent=turn.agent, defaults=first)
         data = {**data, "metadata": {**data.get("metadata", {}), **found}} if found else data
         check = self._workspace.check_handoff(self._completed(run, turn, data))
         # An open gate is for a person; the agent can't do anything about it.
@@ -761,9 +777,11 @@ class Turns:
         """Ask an agent whether another, whose loops are used up, may continue."""
         reviewed = peer_of(run, turn)
         conversations = self._conversations(run, turn.agent)
-        turns = [t for t in run.legs.values() if t.agent == reviewed and not t.is_open]
-        lines = [f"- {t.leg}, visit {t.visit}: {t.outcome}. {t.summary or t.why}" for t in turns]
-        content = f"{reviewed} has had {len(turns)} turns:\n" + "\n".join(lines)
+        ended = [t for t in run.legs.values() if t.agent == reviewed and not t.is_open]
+        count = sum(t.counts for t in ended)
+        lines = [_result_line(t) for t in ended if t.counts or t.is_by_person]
+        turns = "1 turn" if count == 1 else f"{count} turns"
+        content = f"{reviewed} has had {turns}:\n" + "\n".join(lines)
         values = {"content": content, "agent": turn.agent, "peer": reviewed, "task": run.task}
         text = conversations.templates.render("budget_review", values)
         sent = self._send(conversations, reviewed, text, _key(run, turn))
@@ -774,6 +792,13 @@ class Turns:
         verdict, guidance = result.value
         found = {"outcome": "completed", "verdict": verdict, "summary": guidance}
         return {**found, "measured": _measured(sent, result)}
+
+
+def _result_line(turn: LegRun) -> str:
+    """How a turn ended, or what a person decided."""
+    if turn.is_by_person:
+        return f"- {turn.worker} decided: {turn.verdict}. {turn.summary}".rstrip()
+    return f"- {turn.leg}, visit {turn.visit}: {turn.outcome}. {turn.summary or turn.why}"
 
 
 def _plain(messages: Sequence[Message]) -> list[Mapping[str, str]]:
@@ -808,26 +833,34 @@ def _verdict_rejection(words: Sequence[str]) -> Callable[[Sequence[Problem], Age
     return text
 
 
-def _missing_fields(messages: Sequence[Mapping[str, str]], data: Document) -> str:
-    """Ask for recommended fields that a valid handoff leaves out: once in a conversation."""
+def _missing_fields(
+    run: Run, turn: LegRun, messages: Sequence[Mapping[str, str]], data: Document
+) -> str:
+    """Ask for recommended fields that a valid handoff leaves out: an agent once in a run, and in a
+    conversation.
+    """
     missing = [
         name
         for name in PROMPT_FIELDS
         if fields_of(Handoff)[name].level == "recommended" and name not in data
     ]
-    if not missing or any(m["content"].startswith(_ASKED_FOR_MORE) for m in messages):
+    was_asked = any(
+        each.agent == turn.agent and each.measured.get("asked_for_more")
+        for each in run.legs.values()
+    )
+    if not missing or was_asked or any(m["content"].startswith(_ASKED_FOR_MORE) for m in messages):
         return ""
     return (
-        f"{_ASKED_FOR_MORE} {', '.join(missing)}. If you have something for them, reply with the "
-        "whole handoff again; if not, repeat it as it is."
+        f"{_ASKED_FOR_MORE} {', '.join(missing)}. If you have something for them, reply with a "
+        "handoff that has these fields: the others are kept. If not, repeat it as it is."
     )
 
 
-def _choices(agents: Iterable[str], leg: Leg) -> str:
+def _choices(others: Iterable[str], leg: Leg) -> str:
     """Whom a handoff may name as `to_agent`: the agents that the rules of its leg name, or else
-    all. Of many, those that a prompt has room for; its request can name the others.
+    all others. Of many, those that a prompt has room for; its request can name the others.
     """
-    names = list(dict.fromkeys(rule.when.to for rule in leg.then if rule.when.to) or agents)
+    names = list(dict.fromkeys(rule.when.to for rule in leg.then if rule.when.to) or others)
     shown = [name for at, name in enumerate(names) if len(", ".join(names[:at])) < MAX_CHOICES]
     return ", ".join(shown) + (", ..." if len(shown) < len(names) else "")
 
@@ -874,4 +907,5 @@ def _measured(sent: SentRequest, result: ExchangeResult[Any]) -> Document:
         "context_tokens": sent.context_tokens,
         "messages": len(sent.messages),
         "warnings": list(result.warnings),
+        **({"asked_for_more": True} if any(each.follow_up for each in result.attempts) else {}),
     }
