@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from passdown.hosts.definitions import HOSTS
 from passdown.mcp.definitions import BY_NAME
 from passdown.mcp.server import PROMPTS, TEMPLATES
 from tests.interfaces.mcp.talking import environment
+from tests.processes import forked_python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "mcp.md").read_text("utf-8")
@@ -34,7 +34,7 @@ def test_the_program_prints_what_the_page_says(tmp_path: Path) -> None:
     with passdown.init(str(tmp_path)):
         pass
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE)],
+        [forked_python(), str(EXAMPLE)],
         cwd=tmp_path,
         env=environment(),
         capture_output=True,

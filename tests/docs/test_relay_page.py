@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,4 +141,4 @@ def test_the_program_on_the_page_runs(folder: Path) -> None:
         "ws.create_task('T-1', title='x', agent='kim')\n"
         f"text = open('build.yaml').read()\n{block('python')}"
     )
-    assert ran(folder, sys.executable, "-c", program) == "completed\n"
+    assert ran(folder, forked_python(), "-c", program) == "completed\n"

@@ -18,6 +18,7 @@ from passdown.core.access import RIGHTS
 from passdown.operations import OPERATIONS
 from passdown.web.limits import Limits
 from tests.interfaces.web.asking import ask
+from tests.processes import forked_python
 from tests.serving import EVERY_RIGHT, served
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def test_the_client_of_the_page_runs(tmp_path: Path) -> None:
     with passdown.open(str(tmp_path)) as workspace, served(workspace) as server:
         token = server.token("coder", *EVERY_RIGHT, is_person=True)
         result = subprocess.run(
-            [sys.executable, str(example), server.url],
+            [forked_python(), str(example), server.url],
             env={**os.environ, "PASSDOWN_TOKEN": token},
             capture_output=True,
             text=True,
