@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.engine_files import copy_engine_files
 from tests.postgres import (
     IN_CI,
     each_store,
@@ -65,6 +66,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
+    copy_engine_files()
     gc.freeze()
     gc.set_threshold(10_000)
     gc.enable()

@@ -39,6 +39,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from tests.engine_files import copy_engine_files
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -308,6 +310,7 @@ def load(argv: list[str]) -> None:
     words = set(re.findall(r"\w+", " ".join(argv)))
     for package in (*USUAL, *(package for word, package in NAMED.items() if word in words)):
         load_package(f"passdown.{package}")
+    copy_engine_files()
     if argv[0] == "-m":
         importlib.import_module(argv[1])
     if os.path.exists("/proc/self/task"):
