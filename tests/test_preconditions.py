@@ -156,7 +156,7 @@ def test_evidence_is_told_and_kept(ws: Workspace) -> None:
     assert "; claimed done by bob." in text_of(ws)
     assert "- h1 (proven) done | Evidence: commit 3f2a1c; 214 tests passed\n" in text_of(ws)
     hand_off(ws, "ann", phase="completed")
-    assert "Completed, claimed by ann." in text_of(ws)
+    assert "Completed, claimed and held by ann." in text_of(ws)
     assert ws.show("T-1#h1").to_dict()["evidence"] == ["commit 3f2a1c", "214 tests passed"]
 
 
