@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -147,6 +148,8 @@ def test_a_completion_is_proven_or_claimed(ws: Workspace, fields: Any, word: str
     text = text_of(ws)
     assert (f"; {word} done by ann." if word else "; failed by ann.") in text
     assert ("proven" in text) == (word == "proven")
+    data = json.loads(ws.brief("T-1", agent="bob", budget=500, format="json").text)
+    assert data.get("completion", "") == word
 
 
 def test_evidence_is_told_and_kept(ws: Workspace) -> None:

@@ -295,8 +295,15 @@ def rank_items(
         found.append(
             RankedItem(address, kind, row, *size, is_mandatory, matches, rank, is_labelled)
         )
-    found.sort(key=lambda r: (_ORDER.index(r.row.letter), -r.worth, r.row.task, r.row.ordinal))
+    found.sort(key=_shown_place)
     return found
+
+
+def _shown_place(item: RankedItem) -> tuple[int, float, str, int]:
+    """Where an item is shown: by kind, then by worth; checks as the handoff lists them."""
+    row = item.row
+    worth = 0.0 if row.letter == "c" else -item.worth
+    return _ORDER.index(row.letter), worth, row.task, row.ordinal
 
 
 def _is_mandatory(kind: str, row: ItemRow) -> bool:

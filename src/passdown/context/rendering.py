@@ -142,8 +142,8 @@ def _status_sentence(facts: BriefFacts, agent: str) -> str:
     if row.status not in ("open", row.phase):
         text += f", {row.status}"
     author, is_held = _first_author(facts), row.holder not in (agent, header["target_agent"])
-    if verb == "completed":  # evidence makes it proven; what is merely said is claimed
-        verb = "proven" if header.get("proven") else "claimed"
+    if verb == "completed":
+        verb = _completion(header)
         verb = f", {verb}" if row.phase == "completed" else f"; {verb} done"
     else:
         verb = f"; {verb}"
@@ -157,6 +157,11 @@ def _status_sentence(facts: BriefFacts, agent: str) -> str:
     if facts.blocked_by:
         text += "; blocked by " + first_few(facts.blocked_by)
     return text
+
+
+def _completion(header: Mapping[str, Any]) -> str:
+    """Evidence makes a completion proven; what is merely said is claimed."""
+    return "proven" if header.get("proven") else "claimed"
 
 
 def _needed(facts: BriefFacts) -> list[str]:
@@ -361,6 +366,7 @@ def _top(facts: BriefFacts) -> dict[str, Any]:
     }
     if header["outcome"]:
         found |= {"outcome": header["outcome"], "from": header["source_agent"]}
+        found |= {"completion": _completion(header)} if header["outcome"] == "completed" else {}
         found |= {"to": header["target_agent"]} if header["target_agent"] else {}
     if facts.needs:
         found["needs"] = dict(facts.needs[:5])
