@@ -79,6 +79,16 @@ def test_a_given_list_is_the_current_one_and_says_what_it_closed(
 
 
 @pytest.mark.promise("S3-26")
+def test_the_last_step_that_a_list_closed_is_named_in_the_next_brief(
+    task: str, project: Path, cli: Run
+) -> None:
+    """Also where no other step is left: what is closed isn't the step that comes next."""
+    cli("handoff", given(project, suggested_next_steps=[]))
+    said = "n1 closed, as it isn't listed any more: write the form"
+    assert said in cli("brief", task, "--agent", "cat").out
+
+
+@pytest.mark.promise("S3-26")
 def test_a_handoff_that_is_prepared_names_what_it_would_close(
     task: str, project: Path, cli: Run, as_json: Json
 ) -> None:

@@ -315,7 +315,7 @@ def _is_mandatory(kind: str, row: ItemRow) -> bool:
 def _first_step(items: Iterable[ItemRow]) -> ItemRow | None:
     """The next step: of the highest priority, and of those the one that was named first."""
     rank = {"high": 0, "medium": 1, "low": 2}
-    steps = [row for row in items if row.letter == "n"]
+    steps = [row for row in items if shown_letter(row) == "n"]
     return min(steps, key=lambda row: (rank.get(row.grade, 1), row.ordinal), default=None)
 
 
