@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from functools import lru_cache
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -493,10 +494,11 @@ _TAIL = any_of(r"""
 """)
 
 
-def _announced(said: str) -> list[Cue]:
+@lru_cache(maxsize=1_000)
+def _announced(said: str) -> tuple[Cue, ...]:
     """The kinds that a heading or key names, in the order of the table."""
     if _CONDITION.match(said) or _DONE.match(said):
-        return []
+        return ()
     found: list[Cue] = []
     taken: list[tuple[int, int]] = []
     is_long = len(said.split()) > MAX_TITLE_WORDS
@@ -513,7 +515,7 @@ def _announced(said: str) -> list[Cue]:
         is_modal = match[0].lower() in ("should", "must", "shall")
         if not is_long or is_modal or match.start() == 0 or match.end() >= len(said) - _NEAR:
             found.append(Cue(words.kind, 0.9, match[0].lower()))
-    return found
+    return tuple(found)
 
 
 # Sections of remarks, in which what restricts or surprises is a gotcha.
@@ -551,7 +553,7 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
             return None
         if pending := _PENDING.search(title):
             return Cue(NEXT, 0.8, pending[1].lower())
-        cues = _announced(bare)
+        cues = list(_announced(bare))
         pair = f"{bare} {titles[depth + 1]}".replace(":", "") if depth + 1 < len(titles) else ""
         if BY_KIND[QUESTION].title.fullmatch(pair):
             cues = [Cue(QUESTION, 0.9, bare)]  # what is open below decisions
