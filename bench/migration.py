@@ -1,7 +1,7 @@
 """How well notes are read into handoffs: precision and recall against marks made by hand.
 
-The notes are those of `PASSDOWN_DATA` (`notes/*.md`, `notes/*.json`). The marks stand in `marks/`:
-for each note which lines state what, without the note's own words. They were made by reading the
+The notes are those of `PASSDOWN_DATA` (`notes/*.md`, `*.json`, `*.yaml`). The marks stand in
+`marks/`: which lines state what, without the note's own words. They were made by reading the
 notes, most of them before the reader was tuned; notes that are held out were never tuned on, and
 those marked after tuning show how it does on a note it was not made for. A line that can be taken
 either way counts neither for nor against; how many of those were taken is among the figures. A mark
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import passdown
 from bench.figures import Measured, Row, Target
 from bench.notes import FOLDER
+from passdown.core.redaction import redact
 from passdown.core.settings import Settings
 from passdown.imports.note_items import extract_note
 from passdown.imports.note_migration import kept_note
@@ -227,7 +228,7 @@ def _kept(run: Run, folder: Path) -> tuple[int, int]:
     kept = lost = 0
     root.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(root), settings=Settings(artifacts_on_disk=False)) as workspace:
-        for path in sorted([*folder.glob("*.md"), *folder.glob("*.json")]):
+        for path in sorted(p for p in folder.iterdir() if p.suffix in (".md", ".json", ".yaml")):
             copy = root / path.name
             copy.write_bytes(path.read_bytes())
             first = workspace.imports.migrate(str(copy), agent="writer", in_place=True)
@@ -235,6 +236,7 @@ def _kept(run: Run, folder: Path) -> tuple[int, int]:
             sha256 = first.handoff["metadata"]["migrated"]["sha256"]
             text = kept_note(workspace._context, first.task, sha256)
             in_file = copy.read_bytes().startswith(path.read_bytes())
-            is_whole = text.encode() == path.read_bytes() and in_file and again.is_repeat
+            said = redact(path.read_bytes().decode())[0]  # a record has no secrets
+            is_whole = text == said and in_file and again.is_repeat
             kept, lost = kept + is_whole, lost + (not is_whole)
     return kept, lost
