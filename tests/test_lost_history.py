@@ -334,6 +334,35 @@ def test_every_read_of_the_task_says_that_history_was_lost(
 
 
 @pytest.mark.promise("P-17")
+@pytest.mark.parametrize("read", ["task list", "inbox planner"])
+def test_lists_of_tasks_say_it_of_every_task(
+    behind: Path,
+    read: str,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of those that the ledger doesn't have at all too."""
+    code, printed = said(capsys, *read.split())
+    assert code == 0
+    printed += "".join(f"{each.getMessage()}\n" for each in caplog.records)
+    assert "passdown recover T-2 --by NAME" in printed
+    assert ("passdown recover T-1 --by NAME" in printed) == (read == "task list")
+
+
+@pytest.mark.promise("P-17")
+def test_a_leg_of_a_relay_says_it_to_its_agent(
+    behind: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = {"runner": {"command": ["sh", "-c", "cat > asked.txt; echo no"]}}
+    relay = {"relay": "r", "agents": {"a": agent}, "legs": [{"leg": "one", "agent": "a"}]}
+    (behind / "relay.json").write_text(json.dumps(relay), "utf-8")
+    _, printed = said(capsys, "run", "relay.json", "--task", "T-1", "--by", "kim")
+    asked = (behind / "asked.txt").read_text("utf-8")
+    for text in (asked, printed):
+        assert "passdown recover T-1 --by NAME" in text
+
+
+@pytest.mark.promise("P-17")
 @pytest.mark.parametrize("read", READS)
 def test_a_task_that_was_lost_altogether_is_not_offered_as_new(
     behind: Path, read: str, capsys: pytest.CaptureFixture[str]
@@ -352,6 +381,9 @@ def test_reads_through_a_server_say_it_too(behind: Path, caplog: pytest.LogCaptu
         assert (warning.path, warning.code, warning.level) == ("T-1", "ledger_behind", "warning")
         with pytest.raises(Damaged, match="lost history"):
             there.state("T-2")
+        caplog.clear()
+        there.tasks()
+        assert "passdown recover T-2 --by NAME" in caplog.messages[-1]
         for read in (there.state, there.task, there.log):
             caplog.clear()
             read("T-1")

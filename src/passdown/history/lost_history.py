@@ -29,6 +29,8 @@ from passdown.ledger.durable_files import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from passdown.core.record import Head
     from passdown.core.rows import TaskRow
     from passdown.store.statements import Reader
@@ -71,13 +73,21 @@ def evidence(folder: str, reader: Reader, task: str, head: Head | None = None) -
     return _unknown(reader, task, _files_of(folder, task), head)
 
 
-def lost_tasks(folder: str, reader: Reader) -> dict[str, Mirrored]:
-    """What whole files show of tasks and the ledger doesn't have, by task."""
+def lost_tasks(
+    folder: str, reader: Reader, among: Collection[str] | None = None
+) -> dict[str, Mirrored]:
+    """What whole files show of tasks and the ledger doesn't have, by task.
+
+    With `among`, only of these tasks and of those that the ledger doesn't have at all.
+    """
     names: set[str] = set()
     for each in (folder, os.path.join(folder, _KEPT)):
         with suppress(OSError):
             names.update(name for name in os.listdir(each) if name.endswith(".json"))
-    tasks = (name.removesuffix(".json") for name in sorted(names))
+    tasks = [name.removesuffix(".json") for name in sorted(names)]
+    if among is not None:
+        known = {head.stream for head in reader.heads(stream_of(""))}
+        tasks = [task for task in tasks if task in among or stream_of(task) not in known]
     # All files before the ledger, which others may be writing to: what they write first is there.
     shown = {task: _files_of(folder, task) for task in tasks}
     found = {task: _unknown(reader, task, files) for task, files in shown.items()}

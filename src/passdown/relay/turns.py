@@ -7,6 +7,7 @@ taken twice is recorded once.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -577,7 +578,7 @@ class Turns:
             "task": run.task,
             "phase": leg.phase,
             "agents": _choices((name for name in run.relay.agents if name != turn.agent), leg),
-            "brief": brief.text,
+            "brief": "\n".join([brief.text, *self._lost_history(run.task)]),
             "request": leg.request or f"Do the leg {leg.leg} of this task.",
             "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
             "before": _parallel_results(run, turn),
@@ -590,6 +591,14 @@ class Turns:
             values = {"agent": turn.agent, "task": run.task, "peer": peer, "content": content}
         text = conversations.templates.render("leg" if leg.kind == WORK else leg.kind, values)
         return self._send(conversations, peer, text, _key(run, turn), brief.tokens)
+
+    def _lost_history(self, task: str) -> list[str]:
+        """The warning that state files show more of a task than the ledger; it is logged too."""
+        lost = self._streams.context.lost_history(task)
+        found = [each._replace(level="warning").line() for each in lost.problems] if lost else []
+        for line in found:
+            logging.getLogger("passdown.relay").warning("%s", line)
+        return found
 
     def _replies(self, run: Run, turn: LegRun) -> list[str]:
         """What was said in the turns that led to a request: the plan, the change or the question

@@ -102,21 +102,24 @@ _WITHOUT_LEDGER = (
     "verify",
 )
 """What can be done while state files show that the ledger was lost."""
+_LISTS = ("tasks", "inbox")
+"""Reads of many tasks: they say of which the ledger has lost history."""
 
 
 def _with_warning(context: Context, result: Any, lost: Damaged) -> Any:
-    """What was read of a task that has lost history, with a warning; where a result has no place
+    """What was read of tasks that have lost history, with a warning; where a result has no place
     for it, it is logged, once for each task.
     """
-    (problem,) = (each._replace(level="warning") for each in lost.problems)
+    problems = [each._replace(level="warning") for each in lost.problems]
     if "warnings" in getattr(result, "_fields", ()):
-        said = [each for each in result.warnings if each != problem]
-        return result._replace(warnings=(*said, problem))
-    if problem.path not in context.warned:
-        import logging
+        said = [each for each in result.warnings if each not in problems]
+        return result._replace(warnings=(*said, *problems))
+    for problem in problems:
+        if problem.path not in context.warned:
+            import logging
 
-        context.warned.add(problem.path)
-        logging.getLogger("passdown").warning("warning: %s", problem.line())
+            context.warned.add(problem.path)
+            logging.getLogger("passdown").warning("warning: %s", problem.line())
     return result
 
 
@@ -160,6 +163,10 @@ class Workspace:
                     return function(reader, *args, **given)
             return function(self if operation.on_workspace else context, *args, **given)
 
+        if operation.name in _LISTS:
+            result = run()
+            lost = context.lost_histories({entry.task for entry in result})
+            return _with_warning(context, result, lost) if lost else result
         if operation.right != "read" or not isinstance(task, str) or not task:
             return run()  # writes are refused by the ledger
         try:

@@ -15,6 +15,8 @@ from passdown.errors import Damaged, InvalidInput, PassdownError, Problem, Store
 from passdown.store import SQLITE_PREFIX, open_store, url_without_password
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from passdown.core.record import Head
     from passdown.core.rows import TaskRow
     from passdown.history.profiles import Profiles
@@ -89,10 +91,24 @@ class Context:
             lost = evidence(self.state_folder, reader, task)
             return ledger_behind(reader, {task: lost}) if lost else None
 
+    def lost_histories(self, among: Collection[str]) -> Damaged | None:
+        """The same of several tasks, and of those that the ledger doesn't have at all."""
+        if not os.path.isdir(self.state_folder):
+            return None
+        from passdown.history.lost_history import ledger_behind, lost_tasks
+
+        with self.store.reading() as reader:
+            lost = lost_tasks(self.state_folder, reader, among)
+            return ledger_behind(reader, lost) if lost else None
+
     def logged_warning(self, task: object) -> str:
-        """The warning that was logged when this task was read, while it holds; else empty."""
-        lost = self.lost_history(str(task)) if task in self.warned else None
-        return lost.problems[0]._replace(level="warning").line() if lost else ""
+        """The warnings that were logged when this task was read, or tasks were listed (None), while
+        they hold; else empty.
+        """
+        tasks = self.warned if task is None else self.warned & {str(task)}
+        found = (self.lost_history(each) for each in sorted(tasks))
+        lines = (lost.problems[0]._replace(level="warning").line() for lost in found if lost)
+        return "; ".join(lines)
 
     @property
     def store_file(self) -> str:
