@@ -711,6 +711,50 @@ def test_no_write_is_acknowledged_to_a_file_that_is_no_longer_the_store(
 
 
 @pytest.mark.promise("P-17")
+@pytest.mark.parametrize("way", ["removed", "moved over", "all removed", "put back", "cut short"])
+def test_nothing_is_read_from_a_file_that_is_no_longer_the_store(
+    project: Path, tmp_path: Path, way: str
+) -> None:
+    """The next read says it, whatever it reads, and so does every one after it."""
+    with opened(project) as ws:
+        ws.decide(task="T-1", agent="a", summary="before", rationale="r")
+        ws.state("T-1")
+        _lose(way, project, tmp_path / "old.db")
+        for read in (ws.tasks, lambda: ws.state("T-1"), lambda: ws.brief("T-1", agent="a")) * 2:
+            with pytest.raises((Damaged, StoreUnavailable)) as refused:
+                read()
+            assert str(ledger(project)) in str(refused.value)
+            assert refused.value.next_step
+
+
+@pytest.mark.promise("P-17")
+@pytest.mark.parametrize("first", ["read", "write"])
+@pytest.mark.parametrize("when", ["at rest", "after a write"])
+def test_an_older_copy_that_is_copied_over_the_open_file_is_noticed(
+    project: Path, tmp_path: Path, first: str, when: str
+) -> None:
+    """Of the same size and under the same inode: only what it holds tells it from the store."""
+    with opened(project) as ws:
+        for number in range(20):
+            ws.decide(task="T-1", agent="a", summary=f"before {number}", rationale="r" * 500)
+        ws.maintenance.backup(str(tmp_path / "copy.db"))
+        ws.decide(task="T-1", agent="a", summary="the last", rationale="r")
+    os.truncate(tmp_path / "copy.db", ledger(project).stat().st_size)
+    with opened(project) as ws:
+        if when == "after a write":
+            ws.decide(task="T-2", agent="a", summary="another", rationale="r")
+        shutil.copyfile(tmp_path / "copy.db", ledger(project))
+        calls: list[Any] = [
+            ws.tasks,
+            lambda: ws.decide(task="T-2", agent="a", summary="after", rationale="r"),
+        ]
+        for call in calls if first == "read" else calls[::-1]:
+            with pytest.raises((Damaged, StoreUnavailable)) as refused:
+                call()
+            assert str(ledger(project)) in str(refused.value)
+
+
+@pytest.mark.promise("P-17")
 def test_over_http_lost_history_is_a_conflict_that_a_person_decides(behind: Path) -> None:
     """Not a fault inside the server: the text is the same as everywhere."""
     with opened(behind) as ws, served(ws) as server:

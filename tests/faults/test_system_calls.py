@@ -281,7 +281,7 @@ def check_hits(ends: Counter[str], faults: list[Fault]) -> None:
         ("hot-hand_off", 8),
         ("backup", 8),
         ("import", 9),
-        ("export", 6),
+        ("export", 9),
     ],
 )
 def test_a_failed_system_call_loses_nothing(sweep: Sweep, step: str, count: int) -> None:

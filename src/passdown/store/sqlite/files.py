@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,15 @@ from passdown.errors import InvalidInput, Problem, StoreUnavailable, UnsafeStore
 from passdown.store.errors import damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
+
+    LastRecord = tuple[int, str] | None
+    Look = Callable[[int], tuple[str, LastRecord]]
 
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _IS_WINDOWS = os.name == "nt"
+_LOOKS, _LOOK_AGAIN_S = 20, 0.05
 
 
 def prepare_file(path: str) -> None:
@@ -58,22 +63,28 @@ def _refuse_unsafe(path: str) -> None:
 class SameFile:
     """The file that a store was opened with.
 
-    SQLite goes on writing to a file that was removed or replaced under it, where nobody finds what
-    it wrote. A store's file never shrinks by itself: one that did was cut or copied over.
+    SQLite goes on reading and writing a file that was removed or replaced under it, where nobody
+    finds what it wrote. A store's file never shrinks by itself: one that did was cut or copied
+    over. A checkpoint changes the file and so does a copy over it, but only after a checkpoint it
+    has all records that it had: `look(seq)` gives the digest of one and the last record, without
+    what is in the log alone.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, last: LastRecord, look: Look) -> None:
+        """`last` is a record that is known to be in the file, or None."""
         self._path = path
-        self._is, self._size = self._seen()
+        self._last = last
+        self._look = look
+        self._is, self._size, self._changed_at = self._seen()
 
-    def _seen(self) -> tuple[tuple[int, int], int]:
+    def _seen(self) -> tuple[tuple[int, int], int, int]:
         found = os.stat(self._path)
-        return (found.st_dev, found.st_ino), found.st_size
+        return (found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns
 
     def check(self) -> None:
         """Raise Damaged or StoreUnavailable if the path no longer leads to this file."""
         try:
-            found, size = self._seen()
+            found, size, changed_at = self._seen()
         except OSError as error:
             raise StoreUnavailable(
                 f"the store's file was moved or removed while it was open: {self._path} "
@@ -81,18 +92,31 @@ class SameFile:
                 next_step="Nothing was written. Put the file or a backup in its place, and open "
                 "the store again.",
             ) from error
-        if found != self._is:
+        is_other = found != self._is
+        if not is_other and size < self._size:
+            raise damaged(
+                self._path,
+                f"its file became shorter while it was open: {size:,} bytes, after {self._size:,}",
+            )
+        if not is_other and changed_at != self._changed_at:
+            is_other = self._has_lost_records()
+        if is_other:
             raise StoreUnavailable(
                 f"another file was put in the place of the store while it was open: {self._path}",
                 next_step="Nothing was written. If that is the file to go on with, open the store "
                 "again (restart this program); else put the right one back first.",
             )
-        if size < self._size:
-            raise damaged(
-                self._path,
-                f"its file became shorter while it was open: {size:,} bytes, after {self._size:,}",
-            )
-        self._size = size
+        self._size, self._changed_at = size, changed_at
+
+    def _has_lost_records(self) -> bool:
+        """Whether the last known record is gone; a checkpoint is whole after a moment."""
+        for _ in range(_LOOKS):
+            found, last = self._look(self._last[0] if self._last else 0)
+            if self._last is None or found == self._last[1]:
+                self._last = last
+                return False
+            time.sleep(_LOOK_AGAIN_S)
+        return True
 
 
 def size(path: str) -> int:
@@ -168,6 +192,11 @@ def is_read_only(path: str) -> bool:
     return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(folder, os.W_OK))
 
 
+def connect_without_log(path: str) -> apsw.Connection:
+    """A connection to what the file itself holds, without its log."""
+    return _connect(path, "immutable=1")
+
+
 def connect_read_only(path: str) -> apsw.Connection:
     """A connection that only reads.
 
@@ -175,8 +204,6 @@ def connect_read_only(path: str) -> apsw.Connection:
     reader has no place for the locks that would tell. With one, what the log holds is read too,
     which takes the index of the log that a writer leaves or keeps beside it.
     """
-    from urllib.parse import quote
-
     has_index = os.path.exists(path + "-shm")
     if size(path + "-wal") and not has_index:
         raise StoreUnavailable(
@@ -185,7 +212,12 @@ def connect_read_only(path: str) -> apsw.Connection:
             next_step="Copy the folder of the store, with all files in it, to where you may write, "
             "and read it there.",
         )
-    how = "mode=ro" if has_index else "immutable=1"
+    return _connect(path, "mode=ro" if has_index else "immutable=1")
+
+
+def _connect(path: str, how: str) -> apsw.Connection:
+    from urllib.parse import quote
+
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"file:{quote(path)}?{how}", flags=flags)
 

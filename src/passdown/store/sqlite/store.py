@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
@@ -100,12 +100,12 @@ class SqliteStore:
         self._is_unwritable = not vfs and files.is_read_only(self.path)
         if not vfs:
             files.prepare_file(self.path)
-        self._file = None if vfs else files.SameFile(self.path)
         if exclusive:
             with self._turn():
                 self._writer_connection()
         else:
             self._idle.append(self._take_reader())
+        self._file = None if vfs else self._same_file()
 
     @property
     def url(self) -> str:
@@ -124,6 +124,7 @@ class SqliteStore:
             with self._turn(), reject_damaged_text(self.path):
                 yield SqliteReader(self._runner(self._writer_connection()))
             return
+        self._check_file()
         connection = self._take_reader()
         with translated_errors(self.path):
             rows(connection, "BEGIN")
@@ -234,9 +235,30 @@ class SqliteStore:
             lock.release()
 
     def _check_file(self) -> None:
-        """See that what is written goes to the file that has the store's name."""
+        """See that what is read and written is in the file that has the store's name."""
         if self._file is not None:
             self._file.check()
+
+    def _same_file(self) -> files.SameFile:
+        """What watches the file; with the last record, unless that may be in the log alone."""
+        found: list[Row] = []
+        log = self.path + "-wal"
+        if not self._exclusive and not files.size(log):
+            found = rows(self._idle[-1], self._statements["last_digest"])
+        last = found[0] if found and not files.size(log) else None
+        return files.SameFile(self.path, last, self._look)
+
+    def _look(self, seq: int) -> tuple[str, tuple[int, str] | None]:
+        """The digest of a record and the last record, as the file has them without its log."""
+        if self._exclusive:
+            return "", None
+        try:
+            with closing(files.connect_without_log(self.path)) as connection:
+                found = rows(connection, self._statements["digest_at"], {"seq": seq})
+                last = rows(connection, self._statements["last_digest"])
+        except apsw.Error:  # in the middle of a checkpoint, or of a copy
+            return "", None
+        return (found[0][0] if found else ""), (last[0] if last else None)
 
     def _take_reader(self) -> apsw.Connection:
         self._check_process()

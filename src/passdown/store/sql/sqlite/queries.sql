@@ -135,6 +135,12 @@ SELECT id, :position, :at, :author, :kind, :key, :previous, :digest, :body
 FROM streams WHERE name = :stream
 RETURNING seq;
 
+-- name: last_digest
+SELECT seq, digest FROM records ORDER BY seq DESC LIMIT 1;
+
+-- name: digest_at
+SELECT digest FROM records WHERE seq = :seq;
+
 -- name: add_items
 INSERT INTO items (task, letter, ordinal, position, field, idx, status, is_open, title,
     fingerprint, path, closed_at, note, grade, sizes)
