@@ -471,3 +471,30 @@ def test_a_file_of_the_graph_may_be_as_large_as_one_that_is_synced(project: Path
     assert "4000 nodes" in cli("knowledge", "sync", "k.json", *BY).out
     (project / "huge.json").write_text(text + " " * 8_388_608)
     assert "at most 8,388,608" in cli("knowledge", "add", "--file", "huge.json", *BY, code=1).err
+
+
+@pytest.mark.promise("S0-13")
+@pytest.mark.parametrize("way", ["decide", "handoff"])
+def test_a_decision_leads_to_whatever_its_artifacts_name(
+    project: Path, cli: Run, as_json: Callable[..., Any], way: str
+) -> None:
+    """A task, a file, an agent, an item, a memory; what no relationship leads to is named."""
+    cli("task", "new", "T-1", "--title", "One")
+    cli("task", "new", "T-2", "--title", "Two")
+    cli("decide", "First", "--why", "because", "--task", "T-2")
+    names = ["task:T-2", "file:a.py", "b.py", "agent:ana", "T-2#d1", "mem:1", "node:x y"]
+    if way == "decide":
+        flags = [part for name in names for part in ("--artifact", name)]
+        done = cli("decide", "Second", "--why", "because", "--task", "T-1", *flags)
+    else:
+        decision = {"summary": "Second", "rationale": "because", "artifacts": names}
+        given = {"task": "T-1", "outcome": "completed", "decisions": [decision]}
+        (project / "h.json").write_text(json.dumps(given), "utf-8")
+        done = cli("handoff", "h.json", "--from", "ana")
+    near = {row["node"] for row in as_json("graph", "near", "T-1#d1") if row["depth"] == 1}
+    ends = {"task:T-2", "file:a.py", "file:b.py", "agent:ana", "T-2#d1", "memory:mem:1"}
+    assert ends <= near
+    said = done.out + done.err
+    assert "'node:x y' is kept as text, without a relationship" in said
+    assert said.count("without a relationship") == 1
+    assert as_json("verify")["ok"]

@@ -474,9 +474,9 @@ class LedgerMemory(CheckedMemory):
     def _decide(self, decision: Decision, task: str | None) -> str:
         key = self.workspace.decisions.store(decision, task)
         address = self.workspace.decisions.address(key, task)
-        # The record itself leads to files and memories; the others are named here.
+        # The record itself leads to files, memories and references; the others are named here.
         for name in decision.artifacts:
-            if is_no_file(name) and not is_key_only(name):
+            if is_no_file(name) and not is_key_only(name) and not is_reference(name):
                 self._relate(Relation(address, "relates_to", name))
         return address
 

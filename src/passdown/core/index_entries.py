@@ -15,6 +15,7 @@ from passdown.core.rows import MEMORY_PREFIX, NODE_PREFIX, EntryRow, IndexChange
 from passdown.core.times import parse_time, stamp
 from passdown.core.values import NamedTuple
 from passdown.core.words import band_marks, headings, keywords, traits, words
+from passdown.errors import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -254,21 +255,40 @@ def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) 
                 yield Edge(row.address, "supersedes", target)
         elif row.letter in NODE_LETTERS:
             yield Edge(row.address, "discovered_in", task)
-        memories = _memories_of(row.letter, entry, body)
-        for key in memories:
-            yield Edge(row.address, "relates_to", MEMORY_PREFIX + key)
-        for path in _paths_of(row.letter, entry):
-            if path not in memories:
-                yield Edge(row.address, "relates_to", f"file:{path}")
+        for target in sorted(_targets(row.letter, entry, body) - {task}):
+            yield Edge(row.address, "relates_to", target)
 
 
-def _memories_of(letter: str, entry: dict[str, Any], body: dict[str, Any]) -> list[str]:
-    """The artifacts of a decision that are keys of memories, as was found when it was written:
-    memories that were there, and names that can't be anything else.
+def _targets(letter: str, entry: dict[str, Any], body: dict[str, Any]) -> set[str]:
+    """The memories, references and files that an item names, as nodes."""
+    memories = _named_as(letter, entry, body, "memories")
+    references = _named_as(letter, entry, body, "references")
+    files = {*_paths_of(letter, entry)} - memories - references
+    return {*(MEMORY_PREFIX + key for key in memories), *references, *(f"file:{p}" for p in files)}
+
+
+def _named_as(letter: str, entry: dict[str, Any], body: dict[str, Any], field: str) -> set[str]:
+    """The artifacts of a decision that are no files, as was found when it was written: keys of
+    memories (that were there, or that can't be anything else), or references to tasks, items,
+    agents and files.
     """
-    if letter != "d" or "memories" not in body:
-        return []
-    return sorted({*entry.get("artifacts", ())} & {*body["memories"]})
+    return {*entry.get("artifacts", ())} & {*body.get(field, ())} if letter == "d" else set()
+
+
+def unlinked_artifacts(body: dict[str, Any]) -> list[Problem]:
+    """A warning for each artifact of a decision that can't be the end of a relationship."""
+    return [
+        Problem(
+            f"decisions[{number}].artifacts[{index}]",
+            "no_relationship",
+            f"{name[:80]!r} is kept as text, without a relationship",
+            "a file, task:ID, file:PATH, agent:NAME, an item's address or the key of a memory",
+            level="warning",
+        )
+        for number, entry in enumerate(body.get("decisions", ()))
+        for index, name in enumerate(entry.get("artifacts", ()))
+        if path_problems(name, "") and not is_key_only(name) and not is_reference(name)
+    ]
 
 
 def is_key_only(name: str) -> bool:

@@ -108,7 +108,7 @@ def _body(record: Record) -> list[Problem]:
     if record.kind in _FIELDS:
         checks.errors += _field_problems(_FIELDS[record.kind], said)
     found = _RULES[record.kind](task, said) if record.kind in _RULES else []
-    return [*checks.problems(), *found, *_cited(body), *_memories(body)]
+    return [*checks.problems(), *found, *_cited(body), *_named_by_decisions(body)]
 
 
 def _field_problems(fields: Mapping[str, Type], body: Body) -> list[Problem]:
@@ -129,6 +129,7 @@ _ANY_BODY: dict[str, Type] = {
     REMOTE_FILES_FIELD: TRUTH,
     "cited": Map(SHA256),
     "memories": List(TEXT),
+    "references": List(TEXT),
     "metrics": Part(HandoffMetrics),
     "context_summary": ANY_TEXT,
 }
@@ -160,11 +161,14 @@ def _cited(body: Body) -> list[Problem]:
     return [Problem("cited", "unknown_field", "names files that no item cites")] if odd else []
 
 
-def _memories(body: Body) -> list[Problem]:
-    """Keys of memories are among the artifacts of its decisions."""
+def _named_by_decisions(body: Body) -> list[Problem]:
+    """Keys of memories and references are among the artifacts of its decisions."""
     named = {name for entry in body.get("decisions", ()) for name in entry.get("artifacts", ())}
-    odd = set(body.get("memories", ())) - named
-    return [Problem("memories", "unknown_field", "names what no decision does")] if odd else []
+    return [
+        Problem(field, "unknown_field", "names what no decision does")
+        for field in ("memories", "references")
+        if set(body.get(field, ())) - named
+    ]
 
 
 def _handoff(task: str, body: Body) -> list[Problem]:

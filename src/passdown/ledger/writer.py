@@ -517,7 +517,7 @@ def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, 
     return Written(known, body, added, answer, True, redacted)
 
 
-MEASURED_FIELDS = ("cited", "memories", "metrics", "context_summary")
+MEASURED_FIELDS = ("cited", "memories", "references", "metrics", "context_summary")
 """Fields of a body that say what was found when it was written, not what was said."""
 
 

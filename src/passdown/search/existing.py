@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from passdown.core.index_entries import COMPARED_LETTERS, IndexedText, indexed_texts
+from passdown.core.index_entries import (
+    COMPARED_LETTERS,
+    IndexedText,
+    indexed_texts,
+    unlinked_artifacts,
+)
 from passdown.core.kinds import KINDS, LIVE, parse_address, stream_of
 from passdown.core.words import NEAR_DUPLICATE, similarity
 from passdown.errors import Problem
@@ -22,11 +27,12 @@ _COMPARED = 50
 
 
 def memory_warnings(store: Store, body: dict[str, Any]) -> list[Problem]:
-    """What a body says that was recorded before in nearly the same words, and what it supersedes
-    that was superseded before.
+    """What a body says that was recorded before in nearly the same words, what it supersedes that
+    was superseded before, and artifacts of decisions that no relationship leads to.
     """
     with store.reading() as reader:
-        return [*near_duplicates(reader, body), *fork_warnings(reader, body)]
+        known = [*near_duplicates(reader, body), *fork_warnings(reader, body)]
+    return [*known, *unlinked_artifacts(body)]
 
 
 def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:

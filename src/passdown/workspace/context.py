@@ -243,27 +243,31 @@ class Context:
         found = {path: files.measure(normal).sha256 for path, normal in named.items()}
         cited = {path: sha256 for path, sha256 in found.items() if sha256}
         body = {**body, "cited": cited} if cited else body
-        memories = self._memories(body)
-        body = {**body, "memories": memories} if memories else body
+        body = {**body, **self._named_by_decisions(body)}
         artifacts = (artifact["path"] for artifact in body.get("artifacts", ()))
         is_remote = files.are_elsewhere([*artifacts, *named.values()])
         return {**body, REMOTE_FILES_FIELD: True} if is_remote else body
 
-    def _memories(self, body: dict[str, Any]) -> list[str]:
-        """The artifacts of a body's decisions that are keys of memories, not files; those too that
-        can't be files, before their memory is there.
+    def _named_by_decisions(self, body: dict[str, Any]) -> dict[str, list[str]]:
+        """The artifacts of a body's decisions that are no files: references to tasks, items, agents
+        and files, and keys of memories; those too that can't be files, before their memory is
+        there.
         """
+        from passdown.core.graph import is_reference
         from passdown.core.index_entries import is_key_only
         from passdown.core.rows import MEMORY_PREFIX
 
         decisions: list[dict[str, Any]] = body.get("decisions", [])
         names = {name for each in decisions for name in each.get("artifacts", ())}
         if not names:
-            return []
+            return {}
         with self.store.reading() as reader:
-            return sorted(
-                n for n in names if is_key_only(n) or reader.known_node(MEMORY_PREFIX + n)
-            )
+            memories = {n for n in names if is_key_only(n) or reader.known_node(MEMORY_PREFIX + n)}
+        found = {
+            "memories": sorted(memories),
+            "references": sorted(n for n in names - memories if is_reference(n)),
+        }
+        return {field: names for field, names in found.items() if names}
 
     def state_path(self, task: str) -> str:
         """A task's state file, relative to the project root where it is inside."""

@@ -248,8 +248,9 @@ def _with_metrics(context: Context, body: JsonObject, started: float) -> JsonObj
     """A body with what the handoff took until it is written: milliseconds, bytes, and how many
     entries of each kind it has.
     """
-    counts = {name: len(body[name]) for name in body if isinstance(body[name], list)}
-    counts.pop("memories", None)
+    measured = ("memories", "references")
+    lists = {name: part for name, part in body.items() if isinstance(part, list)}
+    counts = {name: len(part) for name, part in lists.items() if name not in measured}
     metrics = {
         "duration_ms": round((context.timer() - started) * 1_000),
         "bytes": len(canonical_bytes(body)),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,9 @@ from passdown.store.errors import damaged
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    LastRecord = tuple[int, str] | None
-    Look = Callable[[int], tuple[str, LastRecord]]
-
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _IS_WINDOWS = os.name == "nt"
-_LOOKS, _LOOK_AGAIN_S = 20, 0.05
 
 
 def prepare_file(path: str) -> None:
@@ -66,15 +61,14 @@ class SameFile:
     SQLite goes on reading and writing a file that was removed or replaced under it, where nobody
     finds what it wrote. A store's file never shrinks by itself: one that did was cut or copied
     over. A checkpoint changes the file and so does a copy over it, but only after a checkpoint it
-    has all records that it had: `look(seq)` gives the digest of one and the last record, without
-    what is in the log alone.
+    has the last record that was seen: `has_record(seq, digest)` looks with a new connection, which
+    remembers nothing of the file.
     """
 
-    def __init__(self, path: str, last: LastRecord, look: Look) -> None:
-        """`last` is a record that is known to be in the file, or None."""
+    def __init__(self, path: str, has_record: Callable[[int, str], bool]) -> None:
+        self.last: tuple[int, str] | None = None
         self._path = path
-        self._last = last
-        self._look = look
+        self._has_record = has_record
         self._is, self._size, self._changed_at = self._seen()
 
     def _seen(self) -> tuple[tuple[int, int], int, int]:
@@ -98,25 +92,16 @@ class SameFile:
                 self._path,
                 f"its file became shorter while it was open: {size:,} bytes, after {self._size:,}",
             )
-        if not is_other and changed_at != self._changed_at:
-            is_other = self._has_lost_records()
+        if not is_other and changed_at != self._changed_at and self.last is not None:
+            is_other = not self._has_record(*self.last)
         if is_other:
             raise StoreUnavailable(
                 f"another file was put in the place of the store while it was open: {self._path}",
                 next_step="Nothing was written. If that is the file to go on with, open the store "
                 "again (restart this program); else put the right one back first.",
             )
-        self._size, self._changed_at = size, changed_at
-
-    def _has_lost_records(self) -> bool:
-        """Whether the last known record is gone; a checkpoint is whole after a moment."""
-        for _ in range(_LOOKS):
-            found, last = self._look(self._last[0] if self._last else 0)
-            if self._last is None or found == self._last[1]:
-                self._last = last
-                return False
-            time.sleep(_LOOK_AGAIN_S)
-        return True
+        self._size = size
+        self._changed_at = changed_at
 
 
 def size(path: str) -> int:
@@ -192,11 +177,6 @@ def is_read_only(path: str) -> bool:
     return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(folder, os.W_OK))
 
 
-def connect_without_log(path: str) -> apsw.Connection:
-    """A connection to what the file itself holds, without its log."""
-    return _connect(path, "immutable=1")
-
-
 def connect_read_only(path: str) -> apsw.Connection:
     """A connection that only reads.
 
@@ -204,6 +184,8 @@ def connect_read_only(path: str) -> apsw.Connection:
     reader has no place for the locks that would tell. With one, what the log holds is read too,
     which takes the index of the log that a writer leaves or keeps beside it.
     """
+    from urllib.parse import quote
+
     has_index = os.path.exists(path + "-shm")
     if size(path + "-wal") and not has_index:
         raise StoreUnavailable(
@@ -212,12 +194,7 @@ def connect_read_only(path: str) -> apsw.Connection:
             next_step="Copy the folder of the store, with all files in it, to where you may write, "
             "and read it there.",
         )
-    return _connect(path, "mode=ro" if has_index else "immutable=1")
-
-
-def _connect(path: str, how: str) -> apsw.Connection:
-    from urllib.parse import quote
-
+    how = "mode=ro" if has_index else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"file:{quote(path)}?{how}", flags=flags)
 

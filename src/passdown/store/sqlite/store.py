@@ -28,6 +28,7 @@ from passdown.store.statements import Reader, Writer, load_statements
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
+    from passdown.core.record import Record
     from passdown.core.rows import SearchTerm
     from passdown.errors import Problem
     from passdown.store.protocol import Progress, Question, Row, Run, RunMany
@@ -61,7 +62,14 @@ class SqliteReader(_Fts5, Reader):
 
 
 class SqliteWriter(_Fts5, Writer):
-    """A reader of a SQLite store that can also write."""
+    """A reader of a SQLite store that can also write; `last` is the record that it wrote last."""
+
+    last: tuple[int, str] | None = None
+
+    def append(self, record: Record) -> Record:
+        made = super().append(record)
+        self.last = (made.seq, made.digest)
+        return made
 
 
 Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
@@ -105,7 +113,10 @@ class SqliteStore:
                 self._writer_connection()
         else:
             self._idle.append(self._take_reader())
-        self._file = None if vfs else self._same_file()
+        self._file = None if vfs or exclusive else files.SameFile(self.path, self._has_record)
+        if self._file is not None:
+            found = rows(self._idle[-1], self._statements["last_digest"])
+            self._file.last = found[0] if found else None
 
     @property
     def url(self) -> str:
@@ -146,11 +157,14 @@ class SqliteStore:
             with translated_errors(self.path, self._timeout_s):
                 rows(connection, "BEGIN IMMEDIATE")
             try:
+                writer = SqliteWriter(self._runner(connection), self._many_runner(connection))
                 with reject_damaged_text(self.path):
-                    yield SqliteWriter(self._runner(connection), self._many_runner(connection))
+                    yield writer
                 self._check_file()
                 with translated_errors(self.path):
                     rows(connection, "COMMIT")
+                if self._file is not None and writer.last is not None:
+                    self._file.last = writer.last
             except BaseException:
                 if not _roll_back(connection):
                     # A connection that can't roll back is in no known state: never use it again.
@@ -239,26 +253,16 @@ class SqliteStore:
         if self._file is not None:
             self._file.check()
 
-    def _same_file(self) -> files.SameFile:
-        """What watches the file; with the last record, unless that may be in the log alone."""
-        found: list[Row] = []
-        log = self.path + "-wal"
-        if not self._exclusive and not files.size(log):
-            found = rows(self._idle[-1], self._statements["last_digest"])
-        last = found[0] if found and not files.size(log) else None
-        return files.SameFile(self.path, last, self._look)
-
-    def _look(self, seq: int) -> tuple[str, tuple[int, str] | None]:
-        """The digest of a record and the last record, as the file has them without its log."""
-        if self._exclusive:
-            return "", None
+    def _has_record(self, seq: int, digest: str) -> bool:
+        """Whether the file has a record, as a new connection sees it."""
         try:
-            with closing(files.connect_without_log(self.path)) as connection:
+            with closing(self._connect()) as connection:
                 found = rows(connection, self._statements["digest_at"], {"seq": seq})
-                last = rows(connection, self._statements["last_digest"])
-        except apsw.Error:  # in the middle of a checkpoint, or of a copy
-            return "", None
-        return (found[0][0] if found else ""), (last[0] if last else None)
+        except apsw.Error as error:
+            if isinstance(as_store_error(error, self.path, self._timeout_s), Damaged):
+                return False
+            raise as_store_error(error, self.path, self._timeout_s) from error
+        return found == [(digest,)]
 
     def _take_reader(self) -> apsw.Connection:
         self._check_process()
