@@ -439,7 +439,7 @@ def line_error(fault: Exception) -> types.JSONRPCError | None:
         lines = [each for each in given if isinstance(each, str)]
         if len(lines) == len(given) and not "".join(lines).strip():
             return None
-        given = [_lenient(line) for line in lines]
+        given = [lenient_json(line) for line in lines]
         if given and all(map(is_notification, given)):
             return None
     ids = [number for number in map(message_id, given) if number is not None]
@@ -455,7 +455,7 @@ def line_error(fault: Exception) -> types.JSONRPCError | None:
 HALF_A_CHARACTER = "a text in it holds half a character (a lone surrogate)"
 
 
-def _lenient(text: str | bytes) -> object:
+def lenient_json(text: str | bytes) -> object:
     """What JSON says, half characters included; None for what is none."""
     try:
         return json.loads(text)
@@ -486,7 +486,7 @@ def is_notification(message: object) -> bool:
 
 def surrogate_error(body: bytes) -> JsonObject | None:
     """The answer to a message with half a character in it; None for any other."""
-    message = _lenient(body)
+    message = lenient_json(body)
     if not _has_half_a_character(message):
         return None
     error = {"code": types.INVALID_REQUEST, "message": HALF_A_CHARACTER}

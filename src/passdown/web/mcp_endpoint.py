@@ -83,8 +83,30 @@ class McpEndpoint:
         if scope["method"] != "POST":
             error = PassdownError("MCP is spoken with POST here", code="not_here")
             return problem_response(error, 405, {"Allow": "POST"})
-        fault = _message_error(request_context.body)
-        return None if fault is None else json_response(fault, 400)
+        return _message_refusal(request_context.body)
+
+
+def _message_refusal(body: bytes) -> Response | None:
+    """The answer to what is no message, as JSON-RPC has it; None for one that can be read.
+
+    A notification gets none: a faulty one has a status alone.
+    """
+    from mcp_types import JSONRPCNotification
+    from pydantic import ValidationError
+    from starlette.responses import Response as Empty
+
+    from passdown.mcp.server import is_notification, lenient_json
+
+    message = lenient_json(body)
+    if is_notification(message):
+        try:
+            load_json(body, max_bytes=len(body) + 1, max_depth=_MAX_DEPTH)
+            JSONRPCNotification.model_validate(message)
+        except (InvalidInput, ValidationError):
+            return Empty(status_code=400)
+        return None
+    fault = _message_error(body)
+    return None if fault is None else json_response(fault, 400)
 
 
 def _message_error(body: bytes) -> JsonObject | None:

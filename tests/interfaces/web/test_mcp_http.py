@@ -161,6 +161,29 @@ def test_a_broken_message_is_answered_as_one(server: Served, body: bytes, code: 
     assert rpc(server, token, "ping").document["result"] == {}
 
 
+@pytest.mark.promise("M-5")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": "\\ud800"}}',
+        b'{"jsonrpc": "2.0", "method": "notifications/initialized", "params": "x"}',
+        b'{"jsonrpc": "1.0", "method": "notifications/x"}',
+        b'{"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": [[[}',
+        b'{"jsonrpc": "2.0", "method": 1}',
+        b'{"jsonrpc": "2.0", "method": "notifications/x"}',
+        b'{"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "no"}}',
+    ],
+)
+def test_a_notification_gets_no_answer_whatever_is_in_it(server: Served, body: bytes) -> None:
+    """Its status alone says whether it was accepted."""
+    token = server.token("coder", "read", "write")
+    headers = {**SPEAKS, "Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    found = httpx.post(f"{server.url}/mcp", content=body, headers=headers)
+    is_json = not body.endswith(b"[[[}")
+    assert found.status_code in ((202, 400) if is_json else (400,)), found.text
+    assert (found.content == b"") == is_json, found.text
+
+
 @pytest.mark.promise("W-8")
 def test_half_a_character_is_answered_by_the_id_of_its_message(server: Served) -> None:
     """Whoever waits for that answer gets one."""
