@@ -484,6 +484,15 @@ def is_notification(message: object) -> bool:
     return isinstance(message, dict) and "method" in message and "id" not in message
 
 
+def is_faulty(notification: object) -> bool:
+    """Whether a notification isn't as the protocol has it."""
+    try:
+        types.JSONRPCNotification.model_validate(notification)
+    except ValueError:  # of which a validation error is one
+        return True
+    return False
+
+
 def surrogate_error(body: bytes) -> JsonObject | None:
     """The answer to a message with half a character in it; None for any other."""
     message = lenient_json(body)

@@ -459,7 +459,7 @@ _NOTE_NAMES = {
 def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> str:
     """Record a handoff: fields under any of their names, or a whole one as text in `handoff`."""
     fields = {name: value for name, value in given.items() if value is not None}
-    key = fields.pop("key", None)
+    options = {name: fields.pop(name, None) for name in ("key", "counter")}
     lists = {name for name, field in fields_of(Handoff).items() if isinstance(field.type, List)}
     lists |= {alias for alias, own in aliases_of(Handoff).items() if own in lists}
     fields |= {name: as_meant(value, "array") for name, value in fields.items() if name in lists}
@@ -471,11 +471,11 @@ def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> 
             named = named_by_shape(Handoff, fields)
             if not read_handoff(text, named).data.get("from_agent"):
                 named["from_agent"] = agent
-            command = workspace.hand_off(text, key=key, **named)
+            command = workspace.hand_off(text, **options, **named)
         else:
             if not read_handoff(fields).data.get("from_agent"):
                 fields["from_agent"] = agent
-            command = workspace.hand_off(fields, key=key)
+            command = workspace.hand_off(fields, **options)
     except InvalidInput as error:
         problems = renamed_problems(error.problems, names)
         raise InvalidInput(error.message, problems, next_step=error.next_step) from error

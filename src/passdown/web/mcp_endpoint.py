@@ -91,21 +91,13 @@ def _message_refusal(body: bytes) -> Response | None:
 
     A notification gets none: a faulty one has a status alone.
     """
-    from mcp_types import JSONRPCNotification
-    from pydantic import ValidationError
     from starlette.responses import Response as Empty
 
-    from passdown.mcp.server import is_notification, lenient_json
+    from passdown.mcp.server import is_faulty, is_notification, lenient_json
 
-    message = lenient_json(body)
+    message, fault = lenient_json(body), _message_error(body)
     if is_notification(message):
-        try:
-            load_json(body, max_bytes=len(body) + 1, max_depth=_MAX_DEPTH)
-            JSONRPCNotification.model_validate(message)
-        except (InvalidInput, ValidationError):
-            return Empty(status_code=400)
-        return None
-    fault = _message_error(body)
+        return Empty(status_code=400) if fault or is_faulty(message) else None
     return None if fault is None else json_response(fault, 400)
 
 

@@ -29,6 +29,17 @@ def started(ask: Ask, task: str = "T-1") -> None:
     ask("task_new", task=task, title="Login", criteria=["it works"], key=f"make-{task}")
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_handoff_takes_what_counts_its_tokens(ask: Ask, refused: Ask, whole: bool) -> None:
+    """As on the command line and over HTTP; it is no field of the handoff."""
+    started(ask)
+    fields: dict[str, Any] = {"task": "T-1", "outcome": "completed", "summary": "Done."}
+    given = {"handoff": json.dumps(fields)} if whole else fields
+    assert "counter" not in ask("handoff", **given, counter="chars4")
+    assert "chars4" not in ask("show", id="T-1#h1")
+    assert "counter: 'words'; expected o200k_base" in refused("handoff", **given, counter="words")
+
+
 @pytest.mark.promise("M-1")
 def test_a_day_of_work_goes_through_the_tools(ask: Ask, project: Path) -> None:
     started(ask)
