@@ -62,6 +62,11 @@ class Problem(NamedTuple):
         return dict(zip(self._fields, self, strict=True))
 
 
+def marked_line(problem: Problem) -> str:
+    """A problem as one line among others that are errors: a warning says that it is one."""
+    return f"warning: {problem.line()}" if problem.level == "warning" else problem.line()
+
+
 MAX_PROBLEMS = 100
 """How many problems are listed; of more than that, one last problem says how many."""
 
@@ -115,14 +120,16 @@ class PassdownError(Exception):
 
 
 class ProblemsError(PassdownError):
-    """An error that carries a list of problems (see `listed`); never raised as such."""
+    """An error with a list of problems (see `listed`), warnings last; never raised as such."""
 
     def __init__(self, message: str, problems: Iterable[Problem], *, next_step: str = "") -> None:
-        self.problems = limited_problems(problems)
+        self.problems = tuple(
+            sorted(limited_problems(problems), key=lambda problem: problem.level == "warning")
+        )
         super().__init__(message, next_step=next_step)
 
     def __str__(self) -> str:
-        lines = [self.message, *(f"  - {problem.line()}" for problem in self.problems)]
+        lines = [self.message, *(f"  - {marked_line(problem)}" for problem in self.problems)]
         return "\n".join([*lines, self.next_step] if self.next_step else lines)
 
     def to_dict(self) -> dict[str, object]:

@@ -47,6 +47,7 @@ class Operation(NamedTuple):
         on_workspace: The function's first parameter is the workspace, here or behind a server;
             without a route it is made of other operations.
         on_reader: The function's first parameter is a reader of the store.
+        has_own_limits: The function checks how large its numbers are, with its other problems.
         has_handler: A function of `passdown.web.handlers` answers instead of the conventions.
         has_client: A function of `passdown.remote.methods` calls instead of the conventions.
         instead: For what a server doesn't offer: what that is, and what to do instead.
@@ -66,6 +67,7 @@ class Operation(NamedTuple):
     media: tuple[tuple[str, str], ...] = ()
     on_workspace: bool = False
     on_reader: bool = False
+    has_own_limits: bool = False
     has_handler: bool = False
     has_client: bool = False
     instead: tuple[str, str] = ("", "")
@@ -230,7 +232,14 @@ OPERATIONS: tuple[Operation, ...] = (
         takes_profile=True,
         has_client=True,
     ),
-    _row("recall", "search", "POST /api/recall", cli="recall", author="told_to"),
+    _row(
+        "recall",
+        "search",
+        "POST /api/recall",
+        cli="recall",
+        author="told_to",
+        has_own_limits=True,
+    ),
     _row("verify", "maintenance:verify_workspace", "POST /api/verify", cli="verify", is_heavy=True),
     _reading(
         "context.deliveries",

@@ -269,3 +269,48 @@ def test_it_runs_as_a_program(task: str, program: Run) -> None:
     answer = program("handoff", "--task", task, "--outcome", "completed", "--json")
     assert json.loads(answer.out)["version"] == 2
     assert sys.executable
+
+
+def test_what_only_warns_is_no_reason_of_a_refusal(project: Path, cli: Run) -> None:
+    """It comes last, and says that it is a warning."""
+    cli("task", "new", "T-1", "--title", "One")
+    given = {"zzz_mine": 1, "task": "T-1", "outcome": "nope", "from_agent": "a", "summary": 5}
+    (project / "h.json").write_text(json.dumps(given), "utf-8")
+    said = cli("handoff", "h.json", code=1).err.splitlines()
+    listed = [line for line in said if line.startswith("  - ")]
+    assert [line.startswith("  - warning: ") for line in listed] == [False, False, True]
+    assert "zzz_mine" in listed[-1]
+
+
+def test_a_task_that_stays_completed_isnt_called_reopened(project: Path, cli: Run) -> None:
+    cli("task", "new", "T-1", "--title", "One")
+    done = ("handoff", "--task", "T-1", "--from", "a", "--outcome", "completed")
+    last = ("--phase", "completed")
+    assert "reopened" not in cli(*done, *last, "--summary", "Done.").out
+    assert "reopened" not in cli(*done, *last, "--summary", "A word more.").out
+    assert (
+        "reopened" in cli(*done, "--phase", "implementing", "--to", "b", "--summary", "Again.").out
+    )
+
+
+def test_the_source_of_a_prepared_handoff_is_a_repeat_once_that_is_recorded(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """Prepared from a file, recorded, and the file given again: one record."""
+    cli("task", "new", "T-1", "--title", "One")
+    steps = {"task": "T-1", "outcome": "completed", "to_agent": "b", "from_agent": "a"}
+    (project / "h.json").write_text(
+        json.dumps({**steps, "summary": "Begun.", "suggested_next_steps": ["go on"]}), "utf-8"
+    )
+    cli("handoff", "h.json")
+    for number, more in enumerate(({"to_agent": "c"}, {}), 3):
+        ends = {"task": "T-1", "outcome": "completed", "from_agent": "b"}
+        given = {**ends, "summary": f"Done {number}.", "resolves": ["T-1#n1"], **more}
+        if number == 4:
+            del given["resolves"]
+        (project / "h.json").write_text(json.dumps(given), "utf-8")
+        prepared = as_json("handoff", "h.json", "--dry-run")
+        (project / "prepared.json").write_text(json.dumps(prepared), "utf-8")
+        assert as_json("handoff", "prepared.json")["version"] == number
+        again = as_json("handoff", "h.json")
+        assert (again["version"], again["is_replay"]) == (number, True)

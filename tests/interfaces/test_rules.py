@@ -119,17 +119,23 @@ def test_a_change_of_each_scope_compacts_once(rules: Path, cli: Run, scope: str)
     cli("task", "new", "T-1", "--title", "Login", "--agent", "dev")
     cli("decide", "JWT", "--why", "no session", "--task", "T-1", "--agent", "dev")
     kept: list[int] = []
+    said: list[str] = []
     for name in ("dev", "dev", "qa", "qa"):
         if scope == "agent":
             cli("switch", "--task", "T-1", "--to", name)
         else:
             given = ("--session", "s1", "--agent", "dev", "--task", "T-1", f"--{scope}", name)
-            cli("rules", "inject", *given, "go on")
+            said.append(cli("rules", "inject", *given, "go on").err)
         kept.append(len(list((rules.parent / "handoffs").glob("*.yaml"))))
     assert kept == [0, 0, 1, 1]
     (artifact,) = (rules.parent / "handoffs").glob("*.yaml")
     assert "JWT" in artifact.read_text("utf-8")
     assert counter_of("o200k_base").tokens(artifact.read_text("utf-8")) <= 500
+    assert cli("artifact", "list", "--agent", "dev").out == "nothing is waiting for dev\n"
+    if scope != "agent":
+        command = f"passdown artifact show .passdown/handoffs/{artifact.name}"
+        assert [command in text for text in said] == [False, False, True, False]
+        assert "JWT" in cli(*command.split()[1:]).out
 
 
 @pytest.mark.promise("S2-21")

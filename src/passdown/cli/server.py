@@ -47,7 +47,7 @@ _DAYS_PER_UNIT = {"h": 1 / 24, "d": 1.0, "w": 7.0}
         "host": "ADDRESS: where to listen",
         "port": "0 takes any free one",
         "token_file": "FILE: where the token of this machine's user is kept; default: serve.token "
-        "in .passdown, or in .passdown/elsewhere for a store that isn't the folder's",
+        "in .passdown, or in .passdown/stores for a store that isn't the folder's",
         "allowed_hosts": "NAME: a name that the server answers to, as in an address",
         "rate": "requests per second and token",
         "max_body": "BYTES: of one request",

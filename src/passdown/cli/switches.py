@@ -308,6 +308,8 @@ def _print_injected(found: RulesInjected) -> None:
         said.append(f"{found.over_by} tokens over the budget of {found.bracket}; none can be cut")
     if found.compaction.due:
         said.append(f"compaction is due ({', '.join(found.compaction.reasons)})")
+    if found.artifact:
+        said.append(f"what was before is kept: passdown artifact show {found.artifact}")
     for text in said:
         print(visible(text), file=sys.stderr)
 

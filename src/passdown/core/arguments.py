@@ -47,7 +47,11 @@ _LEAST = {"limit": 1, "before": 1, "after": 0}
 
 
 def checked_arguments(
-    function: Callable[..., Any], args: Sequence[object], given: Mapping[str, object]
+    function: Callable[..., Any],
+    args: Sequence[object],
+    given: Mapping[str, object],
+    *,
+    has_own_limits: bool = False,
 ) -> dict[str, object]:
     """The arguments of an operation by name, with its whole numbers checked as they are declared:
     one check for every interface. Raises InvalidInput.
@@ -63,8 +67,8 @@ def checked_arguments(
         if isinstance(value, bool) or not isinstance(value, int):
             message = f"{type(value).__name__} given"
             problems.append(Problem(name, "not_an_integer", message, "a whole number"))
-        elif name in _LEAST and value != defaults.get(name) and function.__name__ != "recall":
-            # A default may stand for all; recall names a limit among its other problems.
+        elif name in _LEAST and value != defaults.get(name) and not has_own_limits:
+            # A default may stand for all.
             problems += number_problems(value, name, _LEAST[name])
     raise_problems("the arguments are refused", problems)
     return found

@@ -74,7 +74,8 @@ def handoff_notices(
     """What the sender may have overlooked: who blocks the task, what it needs, its status."""
     texts: list[tuple[str, str, str]] = []
     status = before.header["base_status"]
-    if status in ("cancelled", "completed"):
+    after = status_after(body["outcome"], body.get("phase") or before.header["phase"])
+    if status in ("cancelled", "completed") and after != status:
         texts.append(("task", "reopened", f"{task} was {status}"))
     is_blocked = before.status == "blocked"
     blockers = [link.source for link in reader.open_links_to(task)] if is_blocked else []

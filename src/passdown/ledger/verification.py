@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from passdown.core.documents import answer_note
 from passdown.core.graph import graph_of
 from passdown.core.index_entries import KNOWLEDGE, index_changes
-from passdown.core.kinds import task_of
+from passdown.core.kinds import RECOVERY_STREAM, task_of
 from passdown.core.record import GENESIS, Head
 from passdown.core.replay import Replayed, replay
 from passdown.core.rows import NODE_PREFIX, IndexChanges, KnowledgeRow, TaskRow
@@ -412,18 +412,31 @@ def _against(reader: Reader, saved: Mapping[str, tuple[int, str]]) -> list[Probl
     found: list[Problem] = []
     for stream, (position, digest) in sorted(saved.items()):
         head = reader.head(stream)
-        where = f"{stream}@{position}"
+        code, message = "", ""
         if head is None:
-            found.append(_finding(where, "stream_deleted", "was there; now there is nothing"))
+            code, message = "stream_deleted", "was there; now there is nothing"
         elif head.position < position:
+            code = "rollback"
             message = f"was at version {position}; it now ends at {head.position}"
-            found.append(_finding(where, "rollback", message))
         else:
             record = reader.record(stream, position)
             if record is None or record.digest != digest:
+                code = "rewritten"
                 message = "was written with another digest: history was rewritten"
-                found.append(_finding(where, "rewritten", message))
+        if code:
+            decided = _accepted_loss(reader, stream, position)
+            found.append(_finding(f"{stream}@{position}", code, message + decided))
     return found
+
+
+def _accepted_loss(reader: Reader, stream: str, position: int) -> str:
+    """Who decided to go on without a version of a task that the ledger has lost; or ""."""
+    for record in reader.records(f"{RECOVERY_STREAM}{task_of(stream)}"):
+        body = record.document()
+        if body["lost_version"] >= position > body["version"]:
+            why = f": {body['reason']}" if body.get("reason") else ""
+            return f"; {record.author} accepted that at {record.at} (passdown recover){why}"
+    return ""
 
 
 def heads_document(reader: Reader, at: str) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from passdown.errors import (
     StoreBusy,
     StoreUnavailable,
     count_problems,
+    marked_line,
     raise_problems,
 )
 from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, RECORDS, REQUEST_KINDS, tool_properties
@@ -736,7 +737,7 @@ def error_text(error: PassdownError, name: str) -> str:
     changed = " Nothing was changed." if is_writing else ""
     if isinstance(error, ProblemsError):
         lines = [
-            f"- {shortened(one_line(each.line()), _PROBLEM_CHARACTERS)}"
+            f"- {shortened(one_line(marked_line(each)), _PROBLEM_CHARACTERS)}"
             for each in error.problems[:MAX_PROBLEMS]
         ]
         if len(error.problems) > MAX_PROBLEMS:

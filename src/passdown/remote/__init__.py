@@ -88,7 +88,7 @@ class RemoteWorkspace(Workspace):
         self.connection.check_open()
         if operation.instead[0]:
             raise self.unsupported(*operation.instead)
-        checked_arguments(function, args, given)
+        checked_arguments(function, args, given, has_own_limits=operation.has_own_limits)
         if operation.has_client:
             return operation.own("passdown.remote.methods")(self, *args, **given)
         if not operation.http:

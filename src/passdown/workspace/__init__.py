@@ -155,7 +155,8 @@ class Workspace:
             context.refusal = context.lost_ledger()  # it may have been put back meanwhile
             if context.refusal is not None:
                 raise context.refusal
-        task = checked_arguments(function, args, given).get("task")
+        own = operation.has_own_limits
+        task = checked_arguments(function, args, given, has_own_limits=own).get("task")
 
         def run() -> Any:
             if operation.on_reader:

@@ -19,7 +19,7 @@ from passdown.core.intake import (
 )
 from passdown.core.intake import check_handoff as check_fields
 from passdown.core.items import context_summary_of
-from passdown.core.kinds import FILE_LISTS, KINDS, WORKSPACE_TASK, parse_address
+from passdown.core.kinds import FILE_LISTS, KINDS, WORKSPACE_TASK, parse_address, stream_of
 from passdown.core.names import key_problems, normal_path, path_problems
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import redact, removal_message
@@ -147,6 +147,8 @@ def _accepted(
     is_content_key = key is None and not given.is_task_file and given.prepared is None
     key = key or handoff_key(checked.data, is_prepared=given.prepared is not None)
     plain = _signed(context, checked.data, key, latest_only=is_content_key)
+    if is_content_key:
+        key = _key_as_prepared(context, plain) or key
     completion: list[Problem] = []
     if not (rebase or given.keeps_open):
         plain, completion = _completed(context, plain, key, latest_only=is_content_key)
@@ -166,6 +168,24 @@ def _accepted(
     )
     disk += _changed_since(given.prepared or {}, artifacts)
     return _Accepted(plain, body, entry, disk, (*checked.problems, *completion), by)
+
+
+def _key_as_prepared(context: Context, handoff: JsonObject) -> str:
+    """The key of the task's last record, if that is this handoff after it was prepared; else "".
+
+    Whoever prepares a handoff, records that and gives its source again repeats it.
+    """
+    with context.store.reading() as reader:
+        head = reader.head(stream_of(handoff["task"]))
+        last = reader.record(head.stream, head.position) if head else None
+    if last is None or "expect_version" in handoff:
+        return ""
+    prepared = {**handoff, "expect_version": last.position - 1}
+    keys = [
+        handoff_key(each, is_prepared=True)
+        for each in (prepared, {**prepared, "phase": "completed"})
+    ]
+    return last.key if last.key in keys else ""
 
 
 def _completed(
@@ -248,9 +268,8 @@ def _with_metrics(context: Context, body: JsonObject, started: float) -> JsonObj
     """A body with what the handoff took until it is written: milliseconds, bytes, and how many
     entries of each kind it has.
     """
-    measured = ("memories", "references")
-    lists = {name: part for name, part in body.items() if isinstance(part, list)}
-    counts = {name: len(part) for name, part in lists.items() if name not in measured}
+    lists = {name for name in body if isinstance(body[name], list)}
+    counts = {name: len(body[name]) for name in lists - {"memories", "references"}}
     metrics = {
         "duration_ms": round((context.timer() - started) * 1_000),
         "bytes": len(canonical_bytes(body)),

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 FOLDER = ".passdown"
 LEDGER = "ledger.db"
 STORE = "store"
-_OTHER_STORES = "elsewhere"
+_OTHER_STORES = "stores"
+_OTHER_STORES_BEFORE = "elsewhere"
+"""The name of that folder in earlier versions; what it holds is used."""
 _SQLITE = "sqlite:///"
 _OTHERS = 0o077
 
@@ -56,7 +58,7 @@ class Location(NamedTuple):
     def home(self) -> str:
         """The folder `.passdown`: its settings and templates are for each store of the project."""
         above, name = os.path.split(os.path.dirname(self.folder))
-        return above if name == _OTHER_STORES else self.folder
+        return above if name in (_OTHER_STORES, _OTHER_STORES_BEFORE) else self.folder
 
     @property
     def config(self) -> str:
@@ -125,7 +127,10 @@ def _of_store(url: str) -> Location:
     import hashlib
 
     name = hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return Location(home.root, os.path.join(home.folder, _OTHER_STORES, name), url)
+    folders = [
+        os.path.join(home.folder, each, name) for each in (_OTHER_STORES_BEFORE, _OTHER_STORES)
+    ]
+    return Location(home.root, folders[not os.path.isdir(folders[0])], url)
 
 
 def in_folder(root: str) -> Location:

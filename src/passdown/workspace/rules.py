@@ -62,7 +62,8 @@ TIMER = time.thread_time
 class RulesInjected(NamedTuple):
     """What goes into a prompt, and what was left out of it.
 
-    `switched` names the scopes whose domain changed with this prompt; compaction is due then.
+    `switched` names the scopes whose domain changed with this prompt; compaction is due then, and
+    `artifact` is the file that keeps what was before.
     `over_budget`: what never falls is longer than the budget, `over_by` tokens. `held` names what
     the bracket keeps back.
     """
@@ -80,6 +81,7 @@ class RulesInjected(NamedTuple):
     over_budget: bool
     over_by: int
     held: tuple[str, ...]
+    artifact: str = ""
 
     to_dict = as_document
     __repr__ = short_repr
@@ -147,26 +149,27 @@ def inject_rules(
         before = _session(files, session, now, problems)
         result = _injected(context, rules, before, request, now)
         files.write(session, result.session.to_dict(), problems)
-    problems += _save_artifact(context, before.active_agent, result)
-    return result._replace(problems=(*problems, *result.problems))
+    result = result._replace(problems=(*problems, *result.problems))
+    return _with_artifact(context, before.active_agent, result)
 
 
-def _save_artifact(context: Context, from_agent: str, result: RulesInjected) -> list[Problem]:
+def _with_artifact(context: Context, from_agent: str, result: RulesInjected) -> RulesInjected:
     """Save the artifact of a switch between two prompts, of an agent, a workflow or a squad."""
     session = result.session
     agent, task = session.active_agent, session.active_task
     if not (result.switched and agent and task):
-        return []
+        return result
     from passdown.workspace.prompts import LOCK_TIMEOUT_S
     from passdown.workspace.switches import save_domain_switch
 
     try:
         with closing(context.impatient(LOCK_TIMEOUT_S)) as quick:
-            save_domain_switch(quick, task, from_agent or agent, agent)
+            path = save_domain_switch(quick, task, from_agent or agent, agent)
     except PassdownError as error:
         message = f"the artifact of the switch was not saved: {error.message}"
-        return [Problem("", "not_saved", message, "", error.next_step, "warning")]
-    return []
+        problem = Problem("", "not_saved", message, "", error.next_step, "warning")
+        return result._replace(problems=(*result.problems, problem))
+    return result._replace(artifact=os.path.relpath(path, context.root) if path else "")
 
 
 def _check(prompt: object, active: Active, memory: Sequence[object], summary: object) -> None:

@@ -478,18 +478,22 @@ def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str =
     return _saved(context, leaving.facts, leaving.made, leaving.known)
 
 
-def save_domain_switch(context: Context, task: str, from_agent: str, to_agent: str) -> None:
+def save_domain_switch(context: Context, task: str, from_agent: str, to_agent: str) -> str:
     """Save the artifact of an agent that goes on in another workflow or squad, or that another one
-    takes over from, unless that one has taken over already.
+    takes over from, unless that one has taken over already; gives its file's path, or "".
+
+    One that the same agent goes on with is consumed with that: nobody comes for it.
     """
     with context.store.reading() as reader:
         known = artifacts_of(reader, task)
         facts = turn_facts(reader, task, from_agent, to_agent)
     latest = known[0] if known and from_agent != to_agent else {}
     if (latest.get("to_agent"), latest.get("version")) == (to_agent, facts["version"]):
-        return
+        return ""
     made = _new_artifact(context, facts, known, counter_of(None, context.settings.counter))
-    _saved(context, facts, made, known)
+    is_own = from_agent == to_agent
+    made = {**made, "artifact": {**made["artifact"], "consumed": is_own}, "consumed": is_own}
+    return _saved(context, facts, made, known)["path"]
 
 
 def _saved(
@@ -505,6 +509,7 @@ def _saved(
             "file": entry["file"],
             "artifact": entry["artifact"],
             "decisions": entry["decisions"],
+            **({"consumed": [entry["file"]]} if entry["consumed"] else {}),
         }
         context.ledger.deliver(facts["task"], "artifact_saved", facts["from_agent"], body)
     path = write_artifact(context, entry)
