@@ -269,7 +269,7 @@ def _with_metrics(context: Context, body: JsonObject, started: float) -> JsonObj
     entries of each kind it has.
     """
     lists = {name for name in body if isinstance(body[name], list)}
-    counts = {name: len(body[name]) for name in lists - {"memories", "references"}}
+    counts = {name: len(body[name]) for name in lists - {"lists", "memories", "references"}}
     metrics = {
         "duration_ms": round((context.timer() - started) * 1_000),
         "bytes": len(canonical_bytes(body)),
