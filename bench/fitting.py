@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     from bench.retrieval_data import Loaded, Query
 
-SCALE = 1.5
 FOLDS = 5
-_PENALTY = 3e-4
+_PENALTY = 1e-3
 _ROUNDS = 200
 
 
@@ -177,11 +176,9 @@ def report(chosen: list[Example], *, by_words: bool) -> None:
             if place == fold:
                 scores[index] = chosen[index].features @ ranges[-1]
     print("left out:      ", told(chosen, scores))
-    # Only the proportions count: the score is a share of what an ideal answer gets.
-    scale = SCALE / weights[0]
-    rounded = np.round(weights * scale, 2)
+    rounded = np.round(weights, 2)
     print("these weights: ", told(chosen, [e.features @ rounded for e in chosen]))
-    low, high = np.min(ranges, axis=0) * scale, np.max(ranges, axis=0) * scale
+    low, high = np.min(ranges, axis=0), np.max(ranges, axis=0)
     for name, *numbers in zip(Features._fields, rounded, low, high, strict=True):
         print(f"  {name:7}{numbers[0]:7.2f}   [{numbers[1]:.2f} .. {numbers[2]:.2f}]")
 

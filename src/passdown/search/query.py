@@ -59,6 +59,17 @@ def parse_query(text: str, agents: Iterable[str]) -> Query:
     return Query(tuple(kept), frozenset(named), date_in(text), bool(_WHEN.search(text)))
 
 
+def without_names(text: str, agents: Iterable[str]) -> str:
+    """A question without the agents that it names: entries rarely name their own author, so a name
+    would draw its meaning away from theirs. A question of nothing but names stays as it is.
+    """
+    named = parse_query(text, agents).named
+    for name in sorted(named, key=lambda name: (-len(name), name)):
+        text_left = re.sub(rf"(?<!\w){re.escape(name)}(?:['\u2019]s)?(?!\w)", " ", text, flags=re.I)
+        text = text_left if text_left.strip(" ?!.,") else text
+    return text
+
+
 @lru_cache(maxsize=1_000)
 def _words_of_name(agent: str) -> list[str]:
     return words(agent)

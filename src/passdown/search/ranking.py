@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _SATURATION = 0.5
 _LENGTH = 60.0
-_LEAD = 30
 _SPAN = 4
 _MOST_PLACES = 50
 _IDEAL_LENGTH = 20
@@ -45,12 +44,13 @@ class Features(NamedTuple):
     """The features of an entry for one query; also the weight of each."""
 
     text: float
+    covered: float
     pair: float
-    lead: float
     heads: float
     own: float
     next: float
     ask: float
+    sitting: float
     author: float
     date: float
     isq: float
@@ -58,16 +58,23 @@ class Features(NamedTuple):
     dense: float
 
 
-WITHOUT_VECTORS = Features(2.13, 0.46, 0.27, 1.04, 1.38, 0.97, 1.88, 0.93, 2.77, -0.79, 1.36, 0.0)
-WITH_VECTORS = Features(1.47, 0.36, 0.32, 0.82, 1.19, 0.84, 1.81, 1.44, 2.81, -1.02, 1.62, 5.86)
+WITHOUT_VECTORS = Features(
+    1.77, 0.45, 1.82, 1.27, 1.56, 1.26, 2.14, 1.34, 1.08, 2.86, -0.87, 1.52, 0.0
+)
+WITH_VECTORS = Features(
+    0.71, 0.57, 1.65, 1.08, 1.31, 1.05, 1.92, 1.54, 1.11, 2.92, -1.19, 1.63, 6.49
+)
 
 
 class NeighbourScores(NamedTuple):
-    """What was said about an entry's time: the text scores of its neighbours."""
+    """What was said about an entry's time: the text scores of its neighbours, and how far the best
+    of its day stays behind the best of all.
+    """
 
     own: float = 0.0
     ask: float = 0.0
     next: float = 0.0
+    sitting: float = 0.0
 
 
 NO_NEIGHBOURS = NeighbourScores()
@@ -141,7 +148,8 @@ class Scorer:
         )
 
     def pairs(self, candidates: Mapping[int, WordPositions]) -> dict[int, float]:
-        """Score pairs of words that are close together in the query and in an entry.
+        """Score pairs of words that are close together in the query and in an entry; in a short one
+        all words are, so it says little there.
 
         How rare a pair is comes from the candidates.
         """
@@ -154,8 +162,9 @@ class Scorer:
             }
             weight = times * self._scale * rarity(len(counts), self._total)
             for number, count in counts.items():
-                dampening = _SATURATION + candidates[number].length / _LENGTH
-                score = weight * count / (count + dampening)
+                length = candidates[number].length
+                score = weight * count / (count + _SATURATION + length / _LENGTH)
+                score *= 1 - neighbour_weight(length)
                 scores[number] = scores.get(number, 0.0) + score
         return scores
 
@@ -180,11 +189,17 @@ class Scorer:
                 score += weight * count / (count + dampening)
         return score
 
-    def quick(self, text: float, dense: float | None) -> float:
-        """A first idea of a score, from how well words and meaning answer."""
+    def quick(self, entry: IndexedEntry, text: float, dense: float | None) -> float:
+        """A first idea of a score: how well words and meaning answer, author and time."""
         weights = WITHOUT_VECTORS if dense is None else WITH_VECTORS
-        total = (weights.text + weights.lead) * text + weights.dense * (dense or 0.0)
-        return total / self._ideal(weights)
+        query, traits = self._query, entry.traits
+        # Half of what a word can add to `text` is about what it adds to it in a short entry.
+        total = (weights.text + 2 * weights.covered) * text + weights.dense * (dense or 0.0)
+        total += weights.author * (entry.agent in query.named)
+        total += weights.date * date_closeness(query.day, entry.at)
+        total += weights.isq * bool(traits & QUESTION)
+        total += weights.when * (query.asks_when and bool(traits & TIMED))
+        return max(total, 0.0) / self._ideal(weights)
 
     def score(self, candidate: Candidate) -> float:
         """How well an entry answers: 1 for an ideal answer, more for one that time, author or
@@ -196,8 +211,9 @@ class Scorer:
 
     def _ideal(self, weights: Features) -> float:
         """What a short entry gets that has every word of the query and is near in meaning."""
-        words = weights.text + weights.lead + weights.heads / 2
-        return words * self._ideal_text + weights.dense * _IDEAL_NEARNESS or 1.0
+        words = weights.text + weights.heads / 2
+        covered = weights.covered * sum(self._weights.values())
+        return words * self._ideal_text + covered + weights.dense * _IDEAL_NEARNESS or 1.0
 
     def features(self, candidate: Candidate) -> Features:
         """All that is weighed of an entry."""
@@ -206,24 +222,19 @@ class Scorer:
         text = self.text(words)
         return Features(
             text=text,
+            covered=sum(self._weights[word] for word in words.places),
             pair=candidate.pair,
-            lead=text if words.length <= _LEAD else self.text(_leading(words)),
             heads=self.text(heads) if heads.places else 0.0,
             own=around.own,
             next=around.next,
             ask=around.ask,
+            sitting=around.sitting,
             author=candidate.agent in query.named,
             date=date_closeness(query.day, candidate.at),
             isq=bool(traits & QUESTION),
             when=query.asks_when and bool(traits & TIMED),
             dense=candidate.dense or 0.0,
         )
-
-
-def _leading(found: WordPositions) -> WordPositions:
-    """The same of the first words only."""
-    places = {word: [at for at in all_ if at < _LEAD] for word, all_ in found.places.items()}
-    return WordPositions(_LEAD, {word: kept for word, kept in places.items() if kept})
 
 
 def _close_pairs(first: Sequence[int], second: Sequence[int]) -> int:
@@ -399,6 +410,7 @@ BY_MEANING = 24
 NEAR = 6
 STEPS = 2
 FEW = 1_500
+MORE = (200, 2_000)
 MARKED = 12_000
 PAGE = 200
 
@@ -428,22 +440,46 @@ class Search:
         self._rows: dict[int, IndexedEntry] = {}
         self._looked: dict[int, ComparedEntry] = {}
         self._texts: dict[int, float] = {}
+        self._sittings: dict[tuple[str, str], float] = {}
         self._dense: dict[int, float] = {}
         self._beside: dict[int, tuple[list[int], list[int]]] = {}
 
     def best(self, limit: int) -> list[tuple[IndexedEntry, float]]:
-        """The best entries with their scores, best first; as many as there are, up to `limit`."""
+        """The best entries with their scores, best first; as many as there are, up to `limit`.
+
+        What is looked at closely is the same for any limit, and so are the first answers.
+        """
         few = self._few()
         words = WordCandidates(self._reader, self._newest, self.query.words)
         scorer = Scorer(self.query, words.rarities, self._newest)
-        rough = few if few is not None else self._by_words(words, max(ROUGH, 2 * limit))
-        near = self._near(max(BY_MEANING, limit), rough, is_all=few is not None)
-        chosen = self._chosen(scorer, rough, near, limit)
-        scored = self._scored(scorer, chosen)
-        scored = self._with_successors(scored)
-        scored.sort(key=_result_order)
-        passing = [pair for pair in scored if self._only.lets(pair[0])]
-        return self._filled(passing[:limit], limit, few)
+        rough = few if few is not None else self._by_words(words, ROUGH)
+        near = self._near(BY_MEANING, rough, is_all=few is not None)
+        best = self._ranked(self._scored(scorer, self._chosen(scorer, rough, near)))
+        for more in MORE:
+            if len(best) >= limit:
+                break
+            if few is None:
+                rough = self._by_words(words, more)
+                near = self._near(more // 2, rough, is_all=False)
+            best += self._after(scorer, best, [*rough, *near])
+        return self._filled(best[:limit], limit, few)
+
+    def _ranked(self, scored: list[tuple[IndexedEntry, float]]) -> list[tuple[IndexedEntry, float]]:
+        """What passes of some entries and of what superseded them, best first."""
+        found = sorted(self._with_successors(scored), key=_result_order)
+        return [pair for pair in found if self._only.lets(pair[0])]
+
+    def _after(
+        self, scorer: Scorer, best: list[tuple[IndexedEntry, float]], ids: list[int]
+    ) -> list[tuple[IndexedEntry, float]]:
+        """What comes after the best, of those that weren't looked at closely, by a first idea."""
+        self._measure(ids)
+        known = {entry.id for entry, _ in best}
+        least = best[-1][1] if best else 1.0
+        rest = [(self._looked[n].entry, self._quick(scorer, n)) for n in dict.fromkeys(ids)]
+        found = self._ranked([pair for pair in rest if pair[0].id not in known])
+        found = [pair for pair in found if pair[1] > 0 and pair[0].id not in known]
+        return [(entry, min(score, least)) for entry, score in found]
 
     def _few(self) -> list[int] | None:
         """Everything that passes, where a filter by row leaves little; None where it doesn't."""
@@ -487,21 +523,29 @@ class Search:
             return None
         return self._allowed(ids) if self._only.is_by_row else ids
 
-    def _chosen(self, scorer: Scorer, rough: list[int], near: list[int], limit: int) -> list[int]:
+    def _chosen(self, scorer: Scorer, rough: list[int], near: list[int]) -> list[int]:
         """What is worth a closer look: the best by words and meaning together, the very best by
         each, and the neighbours of the first of them.
         """
         found = list(dict.fromkeys([*rough, *near]))
         self._measure(found)
-        texts = {number: self._text(scorer, number) for number in found}
-        worth = {n: scorer.quick(texts[n], self._dense.get(n)) for n in found}
+        for number in found:
+            text, entry = self._text(scorer, number), self._looked[number].entry
+            sitting = (entry.task, entry.at[:10])
+            self._sittings[sitting] = max(text, self._sittings.get(sitting, 0.0))
+        worth = {n: self._quick(scorer, n) for n in found}
         ranked = sorted(found, key=lambda n: (-worth[n], -n))
-        by_text = nlargest(SURE, rough, key=lambda n: (texts[n], n))
-        chosen = dict.fromkeys([*ranked[: max(CHOSEN, limit)], *by_text, *near[:SURE]])
+        by_text = nlargest(SURE, rough, key=lambda n: (self._texts[n], n))
+        chosen = dict.fromkeys([*ranked[:CHOSEN], *by_text, *near[:SURE]])
         around = self._neighbours(ranked[:NEAR])
         beside = (number for before, after in around.values() for number in (*before, *after))
         chosen.update(dict.fromkeys(self._passing(list(dict.fromkeys(beside)))))
         return list(chosen)
+
+    def _quick(self, scorer: Scorer, number: int) -> float:
+        """A first idea of the score of an entry that was looked at."""
+        entry = self._looked[number].entry
+        return scorer.quick(entry, self._text(scorer, number), self._dense.get(number))
 
     def _text(self, scorer: Scorer, number: int) -> float:
         """How well the words of an entry that was looked at answer, roughly."""
@@ -601,15 +645,16 @@ class Search:
             [e for n in side if n in looked and (e := looked[n].entry).at[:10] == day]
             for side in beside
         )
-        if not before and not after:
-            return NO_NEIGHBOURS
         own = next((e for e in before if e.agent == entry.agent), None)
         asked = before[0] if before and before[0].traits & QUESTION else None
         share = neighbour_weight(entry.length)
+        text, sittings = self._text(scorer, entry.id), self._sittings
+        best = max(text, sittings.get((entry.task, day), 0.0))
         return NeighbourScores(
             own=share * self._text(scorer, own.id) if own else 0.0,
             ask=share * self._text(scorer, asked.id) if asked else 0.0,
             next=share * sum(self._text(scorer, e.id) for e in after) / STEPS,
+            sitting=share * (best - max(text, *sittings.values())),
         )
 
     def _with_successors(

@@ -45,7 +45,7 @@ from passdown.search.embedders import (
     load_embedder,
 )
 from passdown.search.existing import current_decisions
-from passdown.search.query import SearchFilter, best_passage
+from passdown.search.query import SearchFilter, best_passage, without_names
 from passdown.search.ranking import Search
 from passdown.workspace.context import Context
 
@@ -168,6 +168,7 @@ class Embeddings:
             embedding = self.load(serving.name) if serving else None
             if serving is None or embedding is None:
                 return None
+            query = without_names(query, reader.authors())
             index = self._index_of(serving, is_stored=reader.indexes_vectors)
             with self._lock:
                 index.refresh(reader)
