@@ -64,6 +64,8 @@ def _check_streams() -> bool:
 def main(argv: Sequence[str]) -> int:
     """Run one command; gives its exit code. Raises nothing but BrokenPipeError and interrupts."""
     store, rest = _leading_store(list(argv))
+    if rest in ([], ["--json"]) and (store or _is_in_workspace()):
+        rest = ["status", *rest]
     if not rest or rest[0] in ("-h", "--help") or rest == ["help"]:
         print(overview())
         return 0
@@ -77,6 +79,19 @@ def main(argv: Sequence[str]) -> int:
     if rest[0] not in VERBS:
         return _unknown(rest)
     return _run(rest[0], rest[1:], store)
+
+
+def _is_in_workspace() -> bool:
+    """Whether there is a workspace that a command here would work with."""
+    if os.environ.get("PASSDOWN_STORE"):
+        return True
+    from passdown.workspace.location import locate
+
+    try:
+        locate(".", create=False)
+    except PassdownError:
+        return False
+    return True
 
 
 def _run(verb: str, argv: list[str], store: str | None) -> int:
@@ -170,7 +185,9 @@ _USUAL_WORDS = {
     **dict.fromkeys(("new", "add", "create"), "task new"),
     **dict.fromkeys(("search", "find", "query", "grep"), "recall"),
     **dict.fromkeys(("hand-off", "hand_off"), "handoff"),
-    "status": "task list, or state TASK",
+    **dict.fromkeys(("begin", "take", "claim", "work"), "start"),
+    **dict.fromkeys(("next", "todo"), "ready"),
+    **dict.fromkeys(("done", "finish", "complete"), "task done"),
     "setup": "init",
 }
 """What people type for a verb of another name."""
@@ -185,6 +202,12 @@ class Verb(NamedTuple):
 
 
 _VERBS = """\
+Every day
+  ready      work        list what can be worked on now, the best first
+  start      work        take a task, or make one, and print its brief
+  recall     search      search what was recorded, by words and by meaning
+  decide     tasks       record one decision and why
+  handoff    handoffs    hand off a task, from a file or from flags
 Start
   init       setup       create a workspace; set up coding agents, and undo it
   demo       demo        watch four agents build a small program, offline
@@ -194,11 +217,9 @@ Serve coding agents
   plugin     setup       write a plugin for Claude Code or Codex, with a skill
 Record
   task       tasks       create, list, show and change tasks
-  handoff    handoffs    hand off a task, from a file or from flags
   draft      handoffs    write a draft of a handoff from the captured work
   ingest     handoffs    record the handoffs in task files
   migrate    handoffs    turn freeform notes into handoffs
-  decide     tasks       record one decision and why
   note       tasks       record a pattern, a gotcha or a fact
   warn       tasks       record a warning that stays with a task
   knowledge  knowledge   write, pack and exchange nodes and edges of the graph
@@ -221,13 +242,13 @@ Context for the next agent
   why        briefs      why an item was in an agent's brief, or wasn't
   measure    switches    measure how contexts grow from switch to switch
 Read
+  status     work        where things stand, as passdown alone prints it
   state      history     a task's whole state, now or at a version
   summary    history     a task in a few lines; check whether one is current
   log        history     list records, newest first
   show       history     show one item and the record it came from
   diff       history     what differs between two versions of a task
   history    history     every entry that a task has had for a path
-  recall     search      search what was recorded, by words and by meaning
   graph      knowledge   the knowledge graph: parts, paths, tags, pictures
   journal    search      components, blockers and gotchas, of a task or of all
   inbox      history     list the handoffs that wait for an agent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from passdown.cli.output import (
     value_printer,
 )
 from passdown.cli.parsing import command, operation
+from passdown.cli.session import UsageError
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK
 from passdown.core.text import visible
 
@@ -54,15 +56,35 @@ def _print_task(found: JsonObject) -> None:
     print_items("open", found["open"])
 
 
-operation(
+@command(
     "task new",
-    print_receipt,
-    "T-1 --title 'Login form' --criterion 'a wrong password is refused'",
-    "T-3 --title 'Tests for login' --needs T-1,T-2 --phase testing",
-    line="create a task",
+    "'Login form' --criterion 'a wrong password is refused'",
+    "'Tests for login' --id T-3 --needs T-1,T-2 --phase testing",
+    "T-4 --title 'Logout form'",
+    like="create_task",
     shape="TaskFields",
-    help={"task": "ID: ASCII letters, digits, '.', '_' and '-'"},
+    help={
+        "task": "TITLE: what has to be done; or the id, with --title",
+        "title": "TEXT: what has to be done, where the id comes first",
+        "id": "ID: ASCII letters, digits, '.', '_' and '-'; default: made from the title",
+    },
 )
+def task_new(
+    session: Session, task: str, *, title: str | None = None, id: str | None = None, **options: Any
+) -> None:
+    """Create a task."""
+    if title is not None and id is not None:
+        raise UsageError("the id is given twice: --id goes with a title alone")
+    if title is None and id is None and _ID.fullmatch(task):
+        raise UsageError(f"{task} reads like an id; name the title too: {task} --title TEXT")
+    named, title = (task, title) if title is not None else (id or "", task)
+    given = {name: value for name, value in options.items() if value not in (None, [], "")}
+    with session.open() as workspace:
+        receipt = workspace.create_task(named, title=title, **given)
+    session.show(receipt, print_receipt)
+
+
+_ID = re.compile(r"[A-Za-z]+[-_.]?[0-9]+")
 
 
 operation(
@@ -99,7 +121,11 @@ operation(
     fields={"status": "str"},
     needs_none=True,
     choices={"status": ("open", "cancelled")},
-    help={"status": "its new status; a handoff completes a task"},
+    help={
+        "status": "its new status; a handoff completes a task",
+        "holder": "AGENT: who works on it until the next handoff; empty for nobody",
+        "take": "take it from whoever works on it",
+    },
 )
 
 

@@ -290,6 +290,9 @@ def _task_changed(step: Changes) -> None:
     step.details = {**step.before.details, **changed}
     if "status" in step.body:
         step.header["base_status"] = step.body["status"]
+    if "holder" in step.body:
+        step.header["claimed_by"] = step.body["holder"]
+        step.header["holder"] = step.body["holder"] or step.header["holder"]
 
 
 def _items_added(step: Changes) -> None:
@@ -363,7 +366,8 @@ def _supersede(step: Changes, row: ItemRow, entry: dict[str, Any]) -> None:
 
 def _handed_off(step: Changes) -> None:
     step.add("h", 0)
-    step.header.pop("closed", None)
+    for name in ("closed", "claimed_by"):
+        step.header.pop(name, None)
     for letter in ("d", "a", "p", "g", "w", "f", "k"):
         for index in range(len(step.body.get(KINDS[letter].field, ()))):
             _add_new(step, letter, index)

@@ -19,6 +19,9 @@ DECISION_STATUSES = ("proposed", "accepted", "superseded", "reverted")
 FACT_STATUSES = ("verified", "assumed", "open", "withdrawn")
 TASK_STATUSES = ("open", "blocked", "completed", "failed", "cancelled")
 
+READY = "ready"
+"""What a task is listed under that can be worked on now; no status of its own."""
+
 SCHEMA_VERSION = "1.0"
 FILE_LISTS = ("files_created", "files_modified", "artifacts")
 """The lists of a handoff that name files."""

@@ -72,6 +72,8 @@ class TaskOverview(View):
     version: int
     updated_at: str
     seq: int
+    claimed_by: str = ""
+    why: str = ""
 
 
 class TaskDetails(TaskOverview):

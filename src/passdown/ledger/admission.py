@@ -185,8 +185,9 @@ def _handoff(task: str, body: Body) -> list[Problem]:
 
 
 def _task(task: str, body: Body) -> list[Problem]:
-    fields = {"title": "unchanged", **{k: v for k, v in body.items() if k != "status"}}
-    problems = check_task({**fields, "task": task, "agent": "import"})[1]
+    own = {name: part for name, part in body.items() if name not in ("status", "holder")}
+    problems = check_task({"title": "unchanged", **own, "task": task, "agent": "import"})[1]
+    problems += agent_problems(body["holder"], "holder") if body.get("holder") else []
     if body.get("status", "open") not in ("open", "cancelled"):
         problems.append(Problem("status", "invalid_choice", "", "open | cancelled"))
     return problems

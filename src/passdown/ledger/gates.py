@@ -174,6 +174,22 @@ def open_needs(reader: Reader, task: str) -> list[str]:
     return [need for need, row in rows.items() if row is None or row.status != "completed"]
 
 
+def claim_problems(reader: Reader, task: str, agent: str, *, take: bool) -> list[Problem]:
+    """Why an agent can't begin to work on a task: somebody else does, or it has to wait."""
+    row = reader.existing_task(task)
+    found: list[Problem] = []
+    holder = row.header.get("claimed_by")
+    if holder and holder != agent and not take:
+        message = f"{holder} works on {task}"
+        found.append(Problem("holder", "claimed", message, "a task that nobody works on", "--take"))
+    if row.status in ("completed", "cancelled"):
+        found.append(Problem("task", "not_open", f"{task} is {row.status}", "an open task"))
+    for need in open_needs(reader, task):
+        message = f"{task} needs {need}, which is not completed"
+        found.append(Problem("depends_on", "waits", message, "", f"passdown start {need}"))
+    return found
+
+
 def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:
     found: list[Problem] = []
     for index, text in enumerate(body.get("resolves", ())):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.core.handoff import Decision, Gotcha, Pattern, TaskFields
 from passdown.core.handoff_templates import tool_schema, tool_type
-from passdown.core.kinds import TASK_STATUSES
+from passdown.core.kinds import READY, TASK_STATUSES
 from passdown.core.schema import fields_of
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ TOOLS: tuple[JsonObject, ...] = (
     _tool(
         "tasks",
         "List tasks: status, phase, holder. Use it to find work or ids.",
-        _schema("status holder limit after", status={"enum": list(TASK_STATUSES)}),
+        _schema("status holder limit after", status={"enum": [READY, *TASK_STATUSES]}),
         is_reading=True,
     ),
     _tool(

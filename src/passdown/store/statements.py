@@ -324,6 +324,14 @@ class Reader(SearchReader):
         """The tasks that depend on a task."""
         return [row[0] for row in self.run("dependents", {"task": task})]
 
+    def waiting_tasks(self) -> set[str]:
+        """The tasks that need one which isn't completed."""
+        return {row[0] for row in self.run("waiting_tasks", {})}
+
+    def dependent_counts(self) -> dict[str, int]:
+        """How many unfinished tasks need each task, where any does."""
+        return {row[0]: row[1] for row in self.run("dependent_counts", {})}
+
     def inbox(self, agent: str) -> list[InboxRow]:
         """The handoffs that wait for an agent."""
         rows = self.run("inbox", {"agent": agent})

@@ -40,7 +40,13 @@ from passdown.errors import (
 from passdown.history.state import item_documents, mark_superseded
 from passdown.ledger import Entry
 from passdown.ledger.durable_files import with_retries
-from passdown.ledger.gates import cycle_problems, entry_guard, mark_problems, supersede_problems
+from passdown.ledger.gates import (
+    claim_problems,
+    cycle_problems,
+    entry_guard,
+    mark_problems,
+    supersede_problems,
+)
 from passdown.search.existing import memory_warnings
 from passdown.workspace.context import Context
 
@@ -58,18 +64,24 @@ REFUSED = "refused; nothing was changed"
 
 
 def create_task(
-    context: Context, task: str, *, title: str, agent: str, key: str | None = None, **fields: Any
+    context: Context,
+    task: str = "",
+    *,
+    title: str,
+    agent: str,
+    key: str | None = None,
+    **fields: Any,
 ) -> Receipt:
     """Create a task; it may depend on tasks that come later, but not in a cycle.
 
     Args:
-        task: The id of the new task.
+        task: The id of the new task; made from the title where it is left out.
         title: What it is about.
         agent: Who creates it, and holds it first.
         key: Idempotency key: a retry with the same key gives the same receipt.
         **fields: description, inputs, outputs, criteria, depends_on, phase, time_limit_minutes.
     """
-    given = {**fields, "task": task, "title": title, "agent": agent}
+    given = {**fields, "task": task or new_id(title, key), "title": title, "agent": agent}
     checked, problems = check_task(given)
     problems += _given_key_problems(key)
     _refuse(problems)
@@ -89,6 +101,23 @@ def create_task(
     return write_entry(context, entry, entry_guard(problems_of), warnings)
 
 
+_ID_WORDS, _ID_LENGTH = 3, 24
+
+
+def new_id(title: object, key: str | None = None) -> str:
+    """An id for a task: words of its title, and an ending that no other clone of the repository
+    comes upon. The same key gives the same one.
+    """
+    import re
+
+    words = re.findall(r"[a-z0-9]+", str(title).casefold())[:_ID_WORDS]
+    begin = "-".join(words)[:_ID_LENGTH].strip("-") or "task"
+    number = uuid.uuid5(uuid.NAMESPACE_OID, f"{title}\0{key}") if key else uuid.uuid4()
+    letters = "abcdefghjkmnpqrstuvwxyz23456789"
+    ending = "".join(letters[byte % len(letters)] for byte in number.bytes[:5])
+    return f"{begin}-{ending}"
+
+
 def update_task(
     context: Context,
     task: str,
@@ -96,15 +125,20 @@ def update_task(
     agent: str,
     expect_version: int | None = None,
     key: str | None = None,
+    holder: str | None = None,
+    take: bool = False,
     **fields: Any,
 ) -> Receipt:
-    """Change a task's title, description, dependencies or status.
+    """Change a task's title, description, dependencies or status, or who works on it.
 
     Args:
         task: The task.
         agent: Who changes it.
         expect_version: Fail unless the task is at this version.
         key: Idempotency key: a retry with the same key gives the same receipt.
+        holder: Who works on it from now on, until the next handoff; empty for nobody. Refused if
+            somebody else does, or if the task waits for another one that it needs.
+        take: Take it from whoever works on it.
         **fields: As of `create_task`, but for phase; and status (open, cancelled).
     """
     status = fields.pop("status", None)
@@ -117,15 +151,17 @@ def update_task(
         problems.append(Problem("status", "invalid_choice", f"{status!r}", "open | cancelled"))
     if "phase" in fields:
         problems.append(Problem("phase", "not_here", "moves with a handoff", "hand_off"))
+    problems += agent_problems(holder, "holder") if holder else []
     _refuse(problems)
     body = {name: checked[name] for name in fields}
-    if status is not None:
-        body["status"] = status
+    body |= {} if status is None else {"status": status}
+    body |= {} if holder is None else {"holder": holder}
     if not body:
         raise InvalidInput(REFUSED, [Problem("", "required", "no change is named", "a field")])
 
     def problems_of(reader: Reader, given: dict[str, Any]) -> list[Problem]:
-        return cycle_problems(reader, task, given.get("depends_on", ()))
+        found = cycle_problems(reader, task, given.get("depends_on", ()))
+        return [*found, *claim_problems(reader, task, holder, take=take)] if holder else found
 
     entry = Entry(task, "task_changed", agent, body, key or uuid.uuid4().hex, expect_version)
     return write_entry(context, entry, entry_guard(problems_of), [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK, stream_of
+from passdown.core.kinds import PHASES, READY, TASK_STATUSES, WORKSPACE_TASK, stream_of
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import JsonObject
 from passdown.core.views import ArtifactStatus, Gate, InboxEntry, TaskDetails, TaskOverview
@@ -31,7 +31,9 @@ def tasks(
     """Tasks in the order in which they were created.
 
     Args:
-        status: Only tasks with this status.
+        status: Only tasks with this status; `ready`, those that can be worked on now (by `agent`),
+            the best first: open, not held by a gate, waiting for no other task and for no other
+            agent.
         phase: Only tasks in this phase.
         agent: Only tasks that this agent holds.
         limit: The largest number of tasks.
@@ -39,6 +41,9 @@ def tasks(
         with_workspace: Also the entry that holds what concerns all work, which is no task.
     """
     _check_filters(status, phase, agent)
+    if status == READY:
+        ready = [] if after else _ready(reader, agent)
+        return [each for each in ready if phase in ("", each.phase)][:limit]
     filters = {"status": status, "phase": phase, "agent": agent}
     # One more than asked for: one may be no task, and leaving it out must not end a page.
     rows = reader.tasks(**filters, limit=limit + 1, after=after)
@@ -46,9 +51,41 @@ def tasks(
     return [TaskOverview(_overview(row)) for row in kept[:limit]]
 
 
+def _ready(reader: Reader, agent: str) -> list[TaskOverview]:
+    """The tasks that an agent, or anybody, can work on now, the best first: what it works on
+    already, what was handed to it, what most others wait for, the oldest.
+    """
+    held = {gate.task for gate in reader.gates("", open_only=True) if gate.status == "pending"}
+    waiting, needed = reader.waiting_tasks(), reader.dependent_counts()
+    found: list[tuple[tuple[int, int, int], TaskOverview]] = []
+    after = 0
+    while rows := reader.tasks(status="open", after=after, limit=_PAGE):
+        after = rows[-1].created_seq
+        for row in rows:
+            if row.task in held or row.task in waiting or row.task == WORKSPACE_TASK:
+                continue
+            claimed, target = row.header.get("claimed_by"), row.header["target_agent"]
+            others = {claimed, target if not claimed else None} - {None, "", agent}
+            if agent and others:
+                continue
+            rank = 0 if agent and claimed == agent else 1 if agent and target == agent else 2
+            count = needed.get(row.task, 0)
+            why = f"needed by {count}" if count else ""
+            why = ("begun", f"from {row.header['source_agent']}", why)[rank]
+            entry = TaskOverview({**_overview(row), "why": why})
+            found.append(((rank, -count, row.created_seq), entry))
+    return [entry for _, entry in sorted(found, key=lambda each: each[0])]
+
+
+_PAGE = 1_000
+
+
 def _check_filters(status: object, phase: object, agent: object) -> None:
     problems: list[Problem] = []
-    for name, value, choices in (("status", status, TASK_STATUSES), ("phase", phase, PHASES)):
+    for name, value, choices in (
+        ("status", status, (*TASK_STATUSES, READY)),
+        ("phase", phase, PHASES),
+    ):
         if value and value not in choices:
             message = f"{str(value)[:40]!r} is not one of the choices"
             problems.append(Problem(name, "invalid_choice", message, " | ".join(choices)))
@@ -68,6 +105,7 @@ def _overview(row: TaskRow) -> JsonObject:
         "version": row.version,
         "updated_at": row.header["updated_at"],
         "seq": row.created_seq,
+        **({"claimed_by": claimed} if (claimed := row.header.get("claimed_by")) else {}),
     }
 
 

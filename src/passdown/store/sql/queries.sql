@@ -88,6 +88,14 @@ SELECT needs FROM dependencies WHERE task = :task ORDER BY needs;
 -- name: dependents
 SELECT task FROM dependencies WHERE needs = :task ORDER BY task;
 
+-- name: waiting_tasks
+SELECT DISTINCT d.task FROM dependencies d LEFT JOIN tasks t ON t.task = d.needs
+WHERE t.task IS NULL OR t.base_status <> 'completed';
+
+-- name: dependent_counts
+SELECT d.needs, count(*) FROM dependencies d JOIN tasks t ON t.task = d.task
+WHERE t.base_status NOT IN ('completed', 'cancelled') GROUP BY d.needs;
+
 -- name: inbox
 SELECT agent, task, position, held FROM inbox WHERE agent = :agent ORDER BY task;
 

@@ -1,0 +1,169 @@
+"""`ready`, `start` and `passdown` alone: what to work on, taking it, where things stand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import passdown
+from passdown.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.interfaces.running import Run
+
+    Json = Callable[..., Any]
+
+
+def new(cli: Run, task: str, *more: str) -> None:
+    cli("task", "new", task, "--title", f"Title of {task}", "--agent", "ann", *more)
+
+
+def ready(as_json: Json, agent: str) -> list[str]:
+    return [entry["task"] for entry in as_json("ready", "--agent", agent)]
+
+
+def test_a_task_waits_for_what_it_needs(project: Path, cli: Run, as_json: Json) -> None:
+    """It isn't ready, can't be started, and is released once everything that it needs is done."""
+    new(cli, "T-1")
+    new(cli, "T-2", "--needs", "T-1")
+    new(cli, "T-3", "--needs", "T-0")
+    assert ready(as_json, "bob") == ["T-1"]
+    refused = cli("start", "T-2", "--agent", "bob", code=1)
+    assert "T-2 needs T-1, which is not completed" in refused.err
+    cli("task", "done", "T-1", "--from", "ann")
+    assert ready(as_json, "bob") == ["T-2"]
+    assert "# T-2 for bob" in cli("start", "T-2", "--agent", "bob").out
+
+
+def test_the_best_comes_first(project: Path, cli: Run, as_json: Json) -> None:
+    """What one works on, what was handed to one, what others wait for, the oldest."""
+    for task in ("T-1", "T-2", "T-3", "T-4"):
+        new(cli, task)
+    new(cli, "T-5", "--needs", "T-2")
+    cli("handoff", "--task", "T-3", "--from", "ann", "--to", "bob", "--outcome", "completed")
+    cli("start", "T-4", "--agent", "bob")
+    assert ready(as_json, "bob") == ["T-4", "T-3", "T-2", "T-1"]
+    assert ready(as_json, "cat") == ["T-2", "T-1"]
+    whys = {entry["task"]: entry["why"] for entry in as_json("ready", "--agent", "bob")}
+    assert whys == {"T-4": "begun", "T-3": "from ann", "T-2": "needed by 1", "T-1": ""}
+
+
+def test_what_a_person_or_a_blocker_holds_is_not_ready(
+    project: Path, cli: Run, as_json: Json
+) -> None:
+    """Nor is a task that is blocked, cancelled or completed."""
+    for task in ("T-1", "T-2", "T-3", "T-4"):
+        new(cli, task)
+    cli(
+        *("handoff", "--task", "T-1", "--from", "ann", "--outcome", "blocked"),
+        *("--blocker", "no key", "--blocks", "T-2"),
+    )
+    cli("task", "set", "T-3", "--status", "cancelled", "--agent", "ann")
+    (project / "gate.yaml").write_text(
+        "task: T-4\nfrom_agent: ann\noutcome: partial\nnext_steps: [go on]\n"
+        "blockers: [{blocker: is it legal, requires_human: true}]\n",
+        "utf-8",
+    )
+    cli("handoff", "gate.yaml")
+    assert ready(as_json, "bob") == []
+    cli("gate", "approve", "T-4#k1", "--by", "kim", "--reason", "yes")
+    cli("mark", "T-1#b1", "resolved", "--agent", "bob")
+    assert sorted(ready(as_json, "bob")) == ["T-1", "T-2", "T-4"]
+
+
+def test_one_task_is_one_agent_s(project: Path, cli: Run, as_json: Json) -> None:
+    """Another is refused until the next handoff, unless it takes the task; twice is once."""
+    new(cli, "T-1")
+    cli("start", "T-1", "--agent", "ann")
+    version = as_json("task", "show", "T-1")["version"]
+    cli("start", "T-1", "--agent", "ann")
+    assert as_json("task", "show", "T-1")["version"] == version
+    assert ready(as_json, "bob") == []
+    refused = cli("start", "T-1", "--agent", "bob", code=1)
+    assert "ann works on T-1" in refused.err
+    cli("start", "T-1", "--agent", "bob", "--take")
+    assert as_json("task", "show", "T-1")["holder"] == "bob"
+    cli("handoff", "--task", "T-1", "--from", "bob", "--to", "cat", "--outcome", "completed")
+    cli("start", "T-1", "--agent", "cat")
+    assert as_json("task", "show", "T-1")["claimed_by"] == "cat"
+    cli("task", "set", "T-1", "--holder", "", "--agent", "cat")
+    assert ready(as_json, "cat") == ["T-1"]
+
+
+def test_a_title_makes_the_task(project: Path, cli: Run, as_json: Json) -> None:
+    """Its id is made of the title, and no two are the same."""
+    first = as_json("start", "Log out everywhere", "--agent", "bob")
+    second = as_json("task", "new", "Log out everywhere", "--agent", "bob")
+    assert first["is_new"]
+    assert first["task"].startswith("log-out-everywhere-")
+    assert second["task"].startswith("log-out-everywhere-")
+    assert first["task"] != second["task"]
+    assert as_json("task", "show", first["task"])["title"] == "Log out everywhere"
+    assert as_json("task", "new", "Другая задача")["task"].startswith("task-")
+    assert as_json("task", "new", "Tests", "--id", "T-7")["task"] == "T-7"
+    assert "reads like an id" in cli("task", "new", "T-8", code=2).err
+    assert "there is no task 'T-8'" in cli("start", "T-8", "--agent", "bob", code=1).err
+
+
+def test_without_a_name_the_best_is_taken(project: Path, cli: Run, as_json: Json) -> None:
+    assert "nothing is ready" in cli("start", "--agent", "bob", code=1).err
+    new(cli, "T-1")
+    assert as_json("start", "--agent", "bob")["task"] == "T-1"
+
+
+def test_passdown_alone_shows_where_things_stand(project: Path, cli: Run, as_json: Json) -> None:
+    """What waits for a person, what is ready, what others do, the last handoffs, what is next."""
+    assert "Nothing is open." in cli().out
+    new(cli, "T-1")
+    new(cli, "T-2")
+    cli("start", "T-2", "--agent", "cat")
+    cli("gate", "record", "T-1", "--name", "lint", "--failed", "--agent", "ann")
+    cli(
+        *("handoff", "--task", "T-1", "--from", "ann", "--to", "bob", "--outcome", "completed"),
+        *("--summary", "half of it"),
+    )
+    said = cli("status", "--agent", "bob").out
+    for text in (
+        "T-1#k1  lint",
+        "Ready for bob\n  T-1  Title of T-1  (from ann)",
+        "Worked on\n  T-2  Title of T-2  (cat)",
+        "half of it",
+        "Next: passdown start T-1",
+    ):
+        assert text in said, text
+    assert [entry["task"] for entry in as_json("status", "--agent", "bob")["ready"]] == ["T-1"]
+
+
+def test_passdown_alone_outside_a_workspace_lists_the_verbs(
+    tmp_path: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PASSDOWN_STORE", raising=False)
+    assert "usage: passdown VERB" in cli().out
+
+
+@pytest.fixture
+def ws(tmp_path: Path, each_store: None) -> Iterator[passdown.Workspace]:
+    with passdown.open(tmp_path) as workspace:
+        yield workspace
+
+
+def test_both_stores_list_what_is_ready_alike(ws: passdown.Workspace) -> None:
+    """Through Python, with the claim as a change of the task."""
+    for task, needs in (("T-1", []), ("T-2", ["T-1"]), ("T-3", [])):
+        ws.create_task(task, title=task, agent="ann", depends_on=needs)
+    assert [each.task for each in ws.tasks(status="ready", agent="bob")] == ["T-1", "T-3"]
+    ws.update_task("T-1", agent="ann", holder="ann")
+    assert [each.task for each in ws.tasks(status="ready", agent="bob")] == ["T-3"]
+    assert [each.task for each in ws.tasks(status="ready")] == ["T-1", "T-3"]
+    with pytest.raises(InvalidInput, match="ann works on T-1"):
+        ws.update_task("T-1", agent="bob", holder="bob")
+    ws.hand_off(task="T-1", outcome="completed")
+    assert [each.task for each in ws.tasks(status="ready", agent="bob")] == ["T-2", "T-3"]
+    assert ws.create_task(title="Log in", agent="ann", key="k").task.startswith("log-in-")
+    assert ws.create_task(title="Log in", agent="ann", key="k").is_replay
+    assert ws.verify().ok
