@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from passdown.cli.output import heading, line, row_printer, verbatim
 from passdown.cli.parsing import Author, command
@@ -13,6 +13,8 @@ from passdown.core.times import parse_time
 from passdown.errors import NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from passdown.cli.parsing import Budget
     from passdown.cli.session import Session
     from passdown.core.types import JsonObject
@@ -131,21 +133,24 @@ def status(session: Session, *, agent: Author = "") -> None:
     session.show(found, _print_status)
 
 
-def _section(title: str, entries: list[JsonObject], *fields: Any) -> None:
+def _section(
+    title: str, entries: list[JsonObject], *fields: str | Callable[[JsonObject], str]
+) -> None:
     """A heading, and one line for each of the first entries."""
     if not entries:
         return
     heading(f"{title} ({len(entries)})" if len(entries) > _SHOWN else title)
     for entry in entries[:_SHOWN]:
-        texts = [str(field(entry) if callable(field) else entry[field]) for field in fields]
+        texts = [entry[field] if isinstance(field, str) else field(entry) for field in fields]
         line("  " + "  ".join(text for text in texts if text))
     line()
 
 
 def _print_status(found: JsonObject) -> None:
     agent, waiting = found["agent"], found["ready"]
-    human = [gate for gate in found["gates"] if gate.get("kind") == "human"]
-    failed = [gate for gate in found["gates"] if gate.get("kind") != "human"]
+    gates: list[JsonObject] = found["gates"]
+    human = [gate for gate in gates if gate.get("kind") == "human"]
+    failed = [gate for gate in gates if gate.get("kind") != "human"]
     _section(
         "Waits for a person",
         human,
