@@ -75,7 +75,8 @@ class _Draft:
             Offer((part.address, "full"), len(part.line) // 4 + 1, TEXT_WORTH.get(name, 3.0), "t")
             for name, part in self._texts.items()
         ]
-        used = yield from self._filled(self.facts.items, self.page.tokens, texts)
+        used = len("".join(self.page.head)) // 4 + 12 + 4 * len(self.facts.totals)
+        used = yield from self._filled(self.facts.items, used, texts)
         for rows in self.facts.older():
             used = yield from self._filled(rows, used, are_older=True)
 
@@ -260,7 +261,14 @@ def brief(
         format=format,
         text="".join(lines),
         tokens=counter.of_lines(lines),
-        shown=tuple(_shown(part, draft.items, focus) for part in parts),
+        shown=tuple(
+            BriefItem(
+                *(part.address, part.length, part.author),
+                draft.items[part.address].why(focus) if "#" in part.address else "the task itself",
+                *(part.stale, part.hints),
+            )
+            for part in parts
+        ),
         left_out={KIND_NAMES[letter]: count for letter, count in left_out.items()},
         waiting=_waiting([*rest, *draft.known], parts, None if with_rest else MAX_WAITING),
         parts=_tokens_by_part(page, parts, left_out, counter) if _FRAME[-1] in steps else {},
@@ -279,11 +287,6 @@ def _too_small(draft: _Draft, budget: int, counter: Counter) -> Problem:
     needed = counter.of_lines(draft.lines(_FRAME[:1]))
     message = f"not even the command that prints the state fits into {budget:,} tokens"
     return Problem("budget", "too_small", message, f"at least {needed:,}", "", "warning")
-
-
-def _shown(part: BriefPart, items: Mapping[str, RankedItem], focus: Focus) -> BriefItem:
-    why = items[part.address].why(focus) if part.address in items else "the task itself"
-    return BriefItem(part.address, part.length, part.author, why, part.stale, part.hints)
 
 
 def _waiting(

@@ -83,11 +83,6 @@ class BriefPage(NamedTuple):
     head: tuple[str, str]
     marker: str
 
-    @property
-    def tokens(self) -> int:
-        """About how many tokens it takes."""
-        return len("".join(self.head)) // 4 + 12 + 4 * len(self.facts.totals)
-
 
 class Selection(NamedTuple):
     """What a brief shows, and how many of each kind it leaves out.
@@ -242,12 +237,16 @@ def _reference(row: ItemRow, content: ItemContent) -> str:
     return f"- {row.letter}{row.ordinal}: a {word} of {size:,} characters\n"
 
 
+_STORY = ("id", "path", "status", "current_task", "branch")
+
+
 def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
     """The task's own texts as parts: its title, its criteria, and the rest of its description."""
     details, row = facts.row.details, facts.row
+    story: Mapping[str, Any] = row.header.get("story") or {}
     texts = {
         "title": one_line(details.get("title") or ""),
-        "story": _story(row.header.get("story") or {}),
+        "story": ", ".join(one_line(story[name]) for name in _STORY if story.get(name)),
         "criteria": one_line_list(details.get("criteria") or []),
         "description": one_line(details.get("description") or ""),
         "inputs": one_line_list(details.get("inputs") or []),
@@ -263,11 +262,6 @@ def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
             part = (f"{row.task}:{name}", "t", one_line(author), "full", shown, line, hints)
             found[name] = BriefPart(*part, is_first=name == "title")
     return found
-
-
-def _story(story: dict[str, Any]) -> str:
-    names = ("id", "path", "status", "current_task", "branch")
-    return ", ".join(one_line(story[name]) for name in names if story.get(name))
 
 
 def left_out_text(page: BriefPage, left_out: Mapping[str, int]) -> str:

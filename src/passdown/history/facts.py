@@ -102,11 +102,12 @@ def facts_of(
     own.add_records([*handoffs[:1], *(earlier[index] for index in related)])
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
-    needed = _needs(reader, row.task)
+    names = reader.needs(row.task)
+    reader.ahead(*(methodcaller("task", name) for name in names))
+    needed = {name: reader.task(name) for name in names}
     found = [each for each in needed.values() if each]
-    passed_on = [_passed_on(reader, each, search) for each in found[:FIRST_NEEDS]]
-    others = (shared, *passed_on)
-    further = _FurtherNeeds(reader, found[FIRST_NEEDS:], search)
+    others = (shared, *(_passed_on(reader, each, search) for each in found[:FIRST_NEEDS]))
+    further = found[FIRST_NEEDS:]
     gotchas = _high_gotchas(reader, {row.task, WORKSPACE_TASK, *needed})
     own.add(_latest_summary(reader, row, own.items.values()))
     gated = _gated(open_items)
@@ -118,8 +119,10 @@ def facts_of(
     checks = sum(item.letter == "c" for item in waiting)
     read = ItemTexts(reader)
     elsewhere = Tally(g=len(gotchas))
-    for pool in (*others, further):
+    for pool in others:
         elsewhere.update(pool.totals())
+    for each in further:
+        elsewhere.update(_totals_passed_on(reader, each))
     items = [item for pool in (own, *others) for item in pool.items.values()]
 
     def own_positions(items: Iterable[ItemRow]) -> frozenset[int]:
@@ -133,13 +136,15 @@ def facts_of(
         blocked_by=tuple(link.source for link in reader.open_links_to(row.task)),
         items=tuple(_newest_first([*items, *gotchas[:FIRST_GOTCHAS]], row.task)),
         labelled=frozenset(name for pool in (own, *others) for name in pool.labelled),
-        older=_Older(
+        older=_older(
             row.task,
-            *(pool.pages() for pool in (own, *others, further)),
+            *(pool.pages() for pool in (own, *others)),
+            *(_pages_passed_on(reader, each, search) for each in further),
             (gotchas[at : at + PAGE] for at in range(FIRST_GOTCHAS, len(gotchas), PAGE)),
         ),
         totals={
-            **_less(own.totals(), "b", len(gated)),
+            **(live := own.totals()),
+            "b": live.get("b", 0) - len(gated),
             ANSWERED: len(answers),
             "a": sum(row.header["types"].values()) + own.deleted,
             "k": sum(item.letter == "k" for item in waiting),
@@ -194,10 +199,6 @@ def _failed_gates(reader: Reader, row: TaskRow) -> list[ItemRow]:
     if "failed" not in row.header["gates"].values():
         return []
     return [gate for gate in reader.gates(row.task, open_only=True) if gate.status == "failed"]
-
-
-def _less(totals: dict[str, int], letter: str, count: int) -> dict[str, int]:
-    return {**totals, letter: totals.get(letter, 0) - count}
 
 
 def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
@@ -373,45 +374,27 @@ def _totals_passed_on(reader: Reader, row: TaskRow) -> dict[str, int]:
     return {kind: live[kind] for kind in (*_PASSED_ON, "r") if live.get(kind, 0) > 0}
 
 
-class _FurtherNeeds:
-    """What further tasks pass on: counted, and read only when a budget is large."""
-
-    def __init__(self, reader: Reader, rows: Sequence[TaskRow], search: FactQuery) -> None:
-        self._reader = reader
-        self._rows = rows
-        self._search = search
-
-    def totals(self) -> dict[str, int]:
-        """How many items of each kind they pass on."""
-        found = Tally[str]()
-        for row in self._rows:
-            found.update(_totals_passed_on(self._reader, row))
-        return found
-
-    def pages(self) -> Iterator[list[ItemRow]]:
-        """The items, task by task."""
-        for row in self._rows:
-            pool = _passed_on(self._reader, row, self._search)
-            yield list(pool.items.values())
-            yield from pool.pages()
+def _pages_passed_on(reader: Reader, row: TaskRow, search: FactQuery) -> Iterator[list[ItemRow]]:
+    """What a further task passes on: read only when a budget is large."""
+    pool = _passed_on(reader, row, search)
+    yield list(pool.items.values())
+    yield from pool.pages()
 
 
-class _Older:
-    """The items that don't come first, page by page, each page read once.
-
-    Every call begins with the first page again.
+def _older(task: str, *pages: Iterator[list[ItemRow]]) -> Callable[[], Iterator[Sequence[ItemRow]]]:
+    """The items that don't come first, page by page, each page read once; every call begins with
+    the first page again.
     """
+    unread = chain.from_iterable(pages)
+    read: list[list[ItemRow]] = []
 
-    def __init__(self, task: str, *pages: Iterator[list[ItemRow]]) -> None:
-        self._task = task
-        self._unread = chain.from_iterable(pages)
-        self._read: list[list[ItemRow]] = []
+    def older() -> Iterator[Sequence[ItemRow]]:
+        yield from read
+        for page in unread:
+            read.append(_newest_first(page, task))
+            yield read[-1]
 
-    def __call__(self) -> Iterator[list[ItemRow]]:
-        yield from self._read
-        for page in self._unread:
-            self._read.append(_newest_first(page, self._task))
-            yield self._read[-1]
+    return older
 
 
 def _newest_first(items: Sequence[ItemRow], task: str) -> list[ItemRow]:
@@ -420,13 +403,6 @@ def _newest_first(items: Sequence[ItemRow], task: str) -> list[ItemRow]:
         items,
         key=lambda item: (item.letter, item.task != task, -item.position, item.ordinal),
     )
-
-
-def _needs(reader: Reader, task: str) -> dict[str, TaskRow | None]:
-    """The tasks that a task depends on, by name; None for one that isn't there."""
-    needs = reader.needs(task)
-    reader.ahead(*(methodcaller("task", need) for need in needs))
-    return {need: reader.task(need) for need in needs}
 
 
 _MISSING = "not there yet"
