@@ -133,6 +133,24 @@ def test_a_prompt_that_calls_an_agent_brings_its_context(tasked: Path, name: str
 
 
 @pytest.mark.promise("H-4")
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize("profile", ["You read closely.", "You read closely. " * 1_400])
+def test_a_first_prompt_that_calls_an_agent_brings_the_brief_once(
+    tasked: Path, name: str, profile: str
+) -> None:
+    """In a session that no start was announced of; with the task and how to hand off."""
+    profiles = tasked / ".passdown/agents"
+    profiles.mkdir()
+    (profiles / "reviewer.md").write_text(profile, "utf-8")
+    host = Host(tasked, name)
+    told = host.fires("prompt-submit", prompt="@reviewer look at it").context
+    assert told.count("# T-1 for ") == 1
+    assert "This session is on T-1" in told
+    assert "passdown handoff FILE" in told
+    assert host.fires("prompt-submit", prompt="go on").context == ""
+
+
+@pytest.mark.promise("H-4")
 def test_a_prompt_brings_the_rules_that_bear_on_it(tasked: Path) -> None:
     shutil.copytree(ROOT / "docs/examples/rules", tasked / ".passdown/rules")
     host = Host(tasked)

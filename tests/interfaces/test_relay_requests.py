@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
+from passdown.errors import InvalidInput, NotFound
 from passdown.mcp.shared_workspace import SharedWorkspace, workspace_candidates
 from passdown.mcp.tools import call_tool
 from passdown.relay.relay_file import check_relay
@@ -145,6 +146,40 @@ def test_a_server_and_an_mcp_tool_ask_too(project: Path, cli: Run) -> None:
         without = call_tool(shared, "note", {**asked, "to": ""}, "coder")
         assert without.is_error
     assert (project / "count").read_text("utf-8").count("asked") == 2
+
+
+def test_a_request_without_an_answer_says_what_was_recorded(project: Path, cli: Run) -> None:
+    """It stays in the conversation, and asked again under its key it is there once."""
+    cli("task", "new", "T-1", "--title", "Login", "--agent", "eva")
+    command = ["sh", "-c", "cat >> told; cat said"]
+    (project / "said").write_text("Hm.", "utf-8")
+    asked = {"kind": "code", "text": "MY-CODE", "to": "architect", "agent": "coder", "key": "k"}
+    with passdown.open(str(project)) as ws:
+        Runs(ws).start(check_relay({"relay": "x", **_agents(command)}), "T-1", by="eva")
+        shared = SharedWorkspace(workspace_candidates("", {}, ws.root))
+        refused = call_tool(shared, "note", asked, "coder")
+        assert refused.is_error
+        assert "architect gave no answer" in refused.text
+        assert "Nothing was changed" not in refused.text
+        assert "the request is in its conversation" in refused.text
+        (project / "told").write_text("", "utf-8")
+        (project / "said").write_text("APPROVED", "utf-8")
+        assert call_tool(shared, "note", asked, "coder").text == "architect in R-1: APPROVED"
+    assert (project / "told").read_text("utf-8").count("MY-CODE") == 1
+    (project / "said").write_text("Hm.", "utf-8")
+    failed = cli("review", "architect", "More", "--kind", "code", "--by", "coder", code=1)
+    assert "the request is in its conversation" in failed.err
+
+
+@pytest.mark.parametrize("which", ["run", "to", "text", "by", "kind", "key"])
+def test_a_request_of_wrong_types_is_refused(project: Path, which: str) -> None:
+    given: dict[str, Any] = {"run": "R-1", "to": "a", "text": "x", "by": "eva", "kind": "plan"}
+    with passdown.open(str(project)) as ws:
+        ws.create_task("T-1", title="Login", agent="eva")
+        Runs(ws).start(check_relay({"relay": "x", **_agents(["false"])}), "T-1", by="eva")
+        for wrong in (object(), 7, ["R-1"], {"R": 1}):
+            with pytest.raises((InvalidInput, NotFound)):
+                ws.relay.ask(**{**given, "to": "architect", which: wrong})
 
 
 def test_a_relay_file_names_all_its_problems(project: Path, cli: Run) -> None:

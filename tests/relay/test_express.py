@@ -273,6 +273,22 @@ def test_coding_writes_the_file_commits_it_and_opens_a_pull_request(ws: Workspac
     assert ws.verify().findings == ()
 
 
+def test_a_commit_names_the_sender_and_the_agent_that_made_it(ws: Workspace) -> None:
+    """As its author and its committer, and in the trailers and the pull request."""
+    asked: list[PullRequestSpec] = []
+
+    def ask(_: str, request: PullRequestSpec) -> PullRequest:
+        asked.append(request)
+        return PullRequest(True, "https://example.com/1")
+
+    made = done(ws, knowledge(node("A"), id="k1", by="kim"), pull_request=ask)
+    said = git(Path(ws.root), "log", "-1", "--format=%an, %cn%n%(trailers)", made.commit)
+    names, *trailers = said.splitlines()
+    assert names == "kim, coder"
+    assert {"Passdown-By: kim", "Passdown-Carried-Out-By: coder"} <= set(trailers)
+    assert "- by kim\n- carried out by coder\n" in asked[0].body
+
+
 def test_the_agent_goes_through_its_states_without_planning(ws: Workspace) -> None:
     states = AgentStates(ws)
     assert done(ws, knowledge(node("A"), id="k1", by="kim")).agent == "coder"

@@ -504,7 +504,10 @@ def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
 
         request: JsonObject = {"by": agent, "kind": given["kind"], "key": given.get("key")}
         run = only_run(workspace)
-        answer = workspace.relay.ask(run, given["to"], given["text"], **request)
+        try:
+            answer = workspace.relay.ask(run, given["to"], given["text"], **request)
+        except GateRefused as error:  # the request is recorded all the same
+            raise ToolRefused(str(error)) from error
         return f"{answer.agent} in {answer.run}: {answer.text}"
     who = {"agent": agent, "task": given.get("task"), "key": given.get("key")}
     return _receipt_text(workspace.note(given["kind"], **who, **_note_entry(given)))

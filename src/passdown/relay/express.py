@@ -386,7 +386,10 @@ class ExpressTurns:
         try:
             base, plan = self._set_up(item)
             self.agents.to_coding(agent)
-            ended: JsonObject = {"outcome": "completed", "result": self._code(item, base, plan)}
+            ended: JsonObject = {
+                "outcome": "completed",
+                "result": self._code(item, agent, base, plan),
+            }
         except _FAILURES as error:
             why = error.message if isinstance(error, PassdownError) else repr(error)
             facts = {"code": getattr(error, "code", ""), "evidence": str(error)[:8_000]}
@@ -424,10 +427,11 @@ class ExpressTurns:
             # Recorded before we were killed; others have changed a part since, and theirs is newer.
             return
 
-    def _code(self, item: ExpressItem, base: str, plan: ExpressPlan) -> JsonObject:
+    def _code(self, item: ExpressItem, agent: str, base: str, plan: ExpressPlan) -> JsonObject:
         """Write, commit and open a pull request."""
-        commit = self._commit(item, base, plan)
+        commit = self._commit(item, agent, base, plan)
         facts: JsonObject = {
+            "agent": agent,
             "branch": item.branch if commit.id else "",
             "commit": commit.id,
             "files": list(commit.files),
@@ -437,7 +441,7 @@ class ExpressTurns:
         request = self._ask_to_merge(item, facts)._asdict() if commit.id else None
         return {**facts, "pull_request": request}
 
-    def _commit(self, item: ExpressItem, base: str, plan: ExpressPlan) -> Commit:
+    def _commit(self, item: ExpressItem, agent: str, base: str, plan: ExpressPlan) -> Commit:
         """The commit of an item, made now or before we were killed; empty if nothing changes."""
         mark = f"Passdown-Express: {item.id} {item.digest()[:32]}"
         try:
@@ -451,8 +455,8 @@ class ExpressTurns:
                         tree.write(path, data)
                 for patch in plan.patches:
                     tree.apply(patch)
-                message = commit_message(item, mark)
-                return tree.commit(message, author=item.by, at=parse_time(item.created))
+                message, at = commit_message(item, agent, mark), parse_time(item.created)
+                return tree.commit(message, author=item.by, at=at, committer=agent)
         except GitError as error:
             # A patch, or a line ending that git ignores, may change nothing.
             if error.code != "nothing_to_commit":

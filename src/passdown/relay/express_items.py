@@ -479,13 +479,14 @@ KINDS: Mapping[str, ExpressKind] = {
 _MAX_SHOWN = 40_000
 
 
-def commit_message(item: ExpressItem, mark: str) -> str:
-    """The commit message of an item; the last lines are trailers, with the mark."""
+def commit_message(item: ExpressItem, agent: str, mark: str) -> str:
+    """The commit message of an item that an agent carried out; the last lines are trailers."""
     given = visible(str(item.content.get("message") or ""), keep_newlines=True).strip()
     reason = visible(item.reason, keep_newlines=True).strip()
     parts = [visible(item.title)]
     parts += [text for text in (given, reason) if text and text != parts[0]]
     trailers = [mark, f"Passdown-Kind: {item.kind}", f"Passdown-By: {item.by}"]
+    trailers.append(f"Passdown-Carried-Out-By: {agent}")
     trailers += [f"Passdown-Task: {item.task}"] if item.task else []
     return "\n\n".join([*parts, "\n".join(trailers)]) + "\n"
 
@@ -493,7 +494,11 @@ def commit_message(item: ExpressItem, mark: str) -> str:
 def request_body(item: ExpressItem, facts: Mapping[str, Any]) -> str:
     """The text of an item's pull request; `facts` are those of the commit."""
     lines = [visible(item.reason, keep_newlines=True), "", f"- {item.kind} {item.id}"]
-    lines += [f"- by {item.by}", f"- commit {facts['commit']}"]
+    lines += [
+        f"- by {item.by}",
+        f"- carried out by {facts['agent']}",
+        f"- commit {facts['commit']}",
+    ]
     lines += [f"- task {item.task}"] if item.task else []
     lines += [f"- changes {visible(path)}" for path in facts["files"]]
     lines += [f"- {visible(Problem(**report).line())}" for report in facts["reports"]]

@@ -306,9 +306,9 @@ class Worktree:
             error.next_step = "Create the patch again from its base commit."
             raise
 
-    def commit(self, message: str, *, author: str, at: datetime) -> Commit:
-        """Commit what was written, deleted and applied; the same by the same author at the same
-        time is the same commit.
+    def commit(self, message: str, *, author: str, at: datetime, committer: str = "") -> Commit:
+        """Commit what was written, deleted and applied; the same by the same names at the same time
+        is the same commit. The committer is the author unless given.
 
         Raises GitError with the code nothing_to_commit if nothing changed.
         """
@@ -319,10 +319,12 @@ class Worktree:
             message = "nothing would change"
             raise GitError(message, next_step="The files are as wanted.", code="nothing_to_commit")
         self._refuse_filtered(changed)
-        names = {"NAME": author, "EMAIL": self.repository.address(author)}
-        names["DATE"] = f"@{int(at.timestamp())} +0000"
-        roles = ("AUTHOR", "COMMITTER")
-        self._environment |= {f"GIT_{r}_{name}": names[name] for r in roles for name in names}
+        for role, name in (("AUTHOR", author), ("COMMITTER", committer or author)):
+            self._environment |= {
+                f"GIT_{role}_NAME": name,
+                f"GIT_{role}_EMAIL": self.repository.address(name),
+                f"GIT_{role}_DATE": f"@{int(at.timestamp())} +0000",
+            }
         tree = self._run("write-tree").strip()
         made = self._run("commit-tree", tree, "-p", self.base, "-F", "-", given=message).strip()
         # The empty value: it may not exist yet.

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from passdown.core.arguments import raise_problems, text_type_problems
 from passdown.core.kinds import CONVERSATION_STREAM
+from passdown.core.names import key_problems
 from passdown.core.times import stamp
 from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, NotAllowed, Problem
@@ -113,9 +115,12 @@ def ask_agent(
     """
     from passdown.relay.turns import Turns
 
-    if kind not in REQUEST_KINDS:
-        problem = Problem("kind", "invalid_choice", f"{kind[:80]!r}", " | ".join(REQUEST_KINDS))
-        raise InvalidInput("the request is refused; nothing was recorded", [problem])
+    problems = text_type_problems(run=run, to=to, text=text, by=by, kind=kind)
+    problems += key_problems(key) if key not in (None, "") else []
+    if isinstance(kind, str) and kind not in REQUEST_KINDS:  # pyright: ignore[reportUnnecessaryIsInstance]
+        expected = " | ".join(REQUEST_KINDS)
+        problems.append(Problem("kind", "invalid_choice", f"{kind[:80]!r}", expected))
+    raise_problems("the request is refused; nothing was recorded", problems)
     found = Runs(workspace).get(run)
     with any_author():  # the answer is the agent's, not the sender's
         answer = Turns(workspace).ask(found, by, to, kind, text, key=key or "")

@@ -13,7 +13,7 @@ from passdown.core.arguments import raise_problems
 from passdown.core.kinds import RUN_STREAM
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact_value
-from passdown.core.text import text_problems
+from passdown.core.text import excerpt, text_problems
 from passdown.core.times import parse_time
 from passdown.errors import Conflict, Damaged, NotFound, PassdownError, Problem
 from passdown.relay.run import (
@@ -93,7 +93,8 @@ class Runs:
             raise Damaged(f"the records of {run} are damaged", [problem]) from error
         if found is None:
             raise NotFound(
-                f"there is no run {run[:80]!r}", next_step="passdown runs lists all of them."
+                f"there is no run {excerpt(str(run), 80)!r}",
+                next_step="passdown runs lists all of them.",
             )
         return found
 

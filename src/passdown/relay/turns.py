@@ -513,7 +513,8 @@ class Turns:
         )
         if result.value is None:
             problem = Problem("", result.failure, result.why, "an answer")
-            raise GateRefused(f"{to} gave no answer", [problem])
+            step = "Ask again, with the same key if it had one: the request is in its conversation."
+            raise GateRefused(f"{to} gave no answer", [problem], next_step=step)
         return result.value
 
     def _held(self, run: Run) -> Document | None:

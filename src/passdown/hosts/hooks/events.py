@@ -106,9 +106,15 @@ def _session_start(context: HookContext, session: HookSession) -> HookResponse:
 
 
 def _briefed(
-    context: HookContext, workspace: Workspace, session: HookSession, choice: TaskChoice
+    context: HookContext,
+    workspace: Workspace,
+    session: HookSession,
+    choice: TaskChoice,
+    switched: str = "",
 ) -> tuple[HookSession, str]:
-    """The session bound to a task, and the text about it."""
+    """The session bound to a task, and the text about it; without the brief if that of an agent
+    that was called has one.
+    """
     from passdown.hosts.hooks.messages import agent_of, brief_text, session_text
 
     call = context.call
@@ -123,6 +129,7 @@ def _briefed(
         budget=context.settings.brief_budget,
         faults=context.faults,
         more=session_text(session) if is_compacted else "",
+        has_brief=f"# {choice.task} for " in switched,
     )
     return session._replace(told=f"{choice.task} at version {task.version}"), text
 
@@ -165,12 +172,8 @@ def _prompted(
     named = tasks_named_in(call.prompt, choice.tasks) if not choice.task else []
     if len(named) == 1:
         choice = TaskChoice(named[0], "named in the prompt", choice.tasks)
-    if choice.task and (session.compacted or session.task != choice.task):
-        session, text = _briefed(context, workspace, session, choice)
-        session = session._replace(compacted=False)
-        texts[f"brief of {session.told}"] = text
     if choice.task:
-        text, agent = switch_text(
+        switched, agent = switch_text(
             workspace,
             call.host,
             choice.task,
@@ -179,7 +182,11 @@ def _prompted(
             faults=context.faults,
         )
         session = session._replace(agent=agent) if agent else session
-        texts[f"context of {agent}"] = text
+        if session.compacted or session.task != choice.task:
+            session, text = _briefed(context, workspace, session, choice, switched)
+            session = session._replace(compacted=False)
+            texts[f"brief of {session.told}"] = text
+        texts[f"context of {agent}"] = switched
     if has_rules:
         texts["rules"] = _rules(context, workspace, session)
     return session, texts

@@ -107,11 +107,13 @@ def brief_text(
     budget: int,
     faults: list[str],
     more: str = "",
+    has_brief: bool = False,
 ) -> str:
     """The brief of a task with a line about where it comes from, never longer than a host takes.
 
     What came before a compaction (`more`) is cut first: a draft keeps it. The brief's warnings are
-    included; `faults` gets the reason if the delivery couldn't be recorded.
+    included; `faults` gets the reason if the delivery couldn't be recorded. With `has_brief`
+    another text has the brief, and only the lines around it are given.
     """
     task = choice.task
     head = f"{_RECORD} This session is on {task}, {choice.why}."
@@ -119,6 +121,8 @@ def brief_text(
     tail = f"More: {more_by}. At the end: passdown handoff FILE."
     room = tokens_left(host, head, tail) - _FOR_WARNINGS
     more = _lines_within(host, more, room // 2)
+    if has_brief:
+        return "\n".join([head, *([more] if more else []), tail])
     budget = min(budget, room - counter_for(host).tokens(more))
     brief = workspace.brief(task, agent=agent, budget=budget, counter=counter_for(host))
     warned = _warning_lines(host, brief.warnings, faults)
