@@ -42,7 +42,7 @@ def test_an_answer_is_told_in_the_words_of_whoever_gave_it(ws: Workspace) -> Non
     found = text(ws)
     assert "\nB: pm\n" in found
     assert (
-        "## Answers\nB:\n- q1 Are partial refunds allowed? | Answer: No, only whole refunds\n"
+        "## Settled\nB:\n- q1 Are partial refunds allowed? | Answer: No, only whole refunds\n"
         in found
     )
     assert "uestions" not in found.partition("## Answers")[0]
@@ -60,7 +60,7 @@ def test_a_gate_and_its_blocker_are_one_line_and_then_an_answer(ws: Workspace) -
     assert "The key has expired" in waiting
     ws.approve("T-1#k1", by="kim", reason="Signed today")
     assert "\nB: kim\n" in text(ws)
-    assert "## Answers\nB:\n- k1 approved: Legal must agree | Signed today\n" in text(ws)
+    assert "## Settled\nB:\n- k1 approved: Legal must agree | Signed today\n" in text(ws)
 
 
 def test_the_story_stands_under_whoever_told_it(ws: Workspace) -> None:
