@@ -159,6 +159,25 @@ def test_every_high_gotcha_of_other_tasks_is_shown_or_counted(ws: Workspace, cli
     assert sorted([*shown, *(each for each in rest if each in found)]) == sorted(found)
 
 
+@pytest.mark.promise("S3-25")
+@pytest.mark.usefixtures("each_store")
+def test_a_high_gotcha_of_another_task_is_shown_whatever_its_age(ws: Workspace, cli: Run) -> None:
+    """Neither many lesser ones after it nor grave ones that were taken back hide it."""
+    ws.create_task("O-1", title="Another", agent="planner")
+    old = {"issue": "The clock stops at noon", "mitigation": "wait", "severity": "high"}
+    ws.note("gotcha", agent="coder", task="O-1", **old)
+    ws.create_task("O-2", title="A third", agent="planner")
+    for severity in ("low", "high"):
+        issues = [f"pit {severity} {n}" for n in range(600)]
+        pits = [{"issue": i, "mitigation": "go round", "severity": severity} for i in issues]
+        given = {"task": "O-2", "outcome": "completed", "from_agent": "coder", "to_agent": "b"}
+        ws.hand_off({**given, "summary": severity, "gotchas": pits})
+    for number in range(601, 1201):
+        ws.set_status(f"O-2#g{number}", "retracted", agent="coder")
+    brief = ("--store", ws.store_url, "brief", "T-3", "--agent", "coder", "--budget", "400")
+    assert "The clock stops at noon" in cli(*brief).out
+
+
 @pytest.mark.promise("S3-28")
 def test_an_injection_has_the_form_of_the_document(ws: Workspace) -> None:
     lines = ws.context.injection("T-2").splitlines()

@@ -190,6 +190,7 @@ def _item_entries(
         if row.letter == "h":
             paths = [artifact["path"] for artifact in body.get("artifacts", ())]
         marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(paths)]
+        marks += [mark_of("severity", row.grade)] if row.letter == "g" else []
         marks += text.bands
         yield EntryRow(
             row.address,

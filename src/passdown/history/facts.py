@@ -43,8 +43,8 @@ OWN_RECORDS = 100
 
 FIRST_ELSEWHERE = 8
 LATEST_GOTCHAS = 500
-"""How many gotchas of all tasks are looked at for grave ones; the first few come into question
-first, the others when a budget is large.
+"""How many high gotchas of all tasks are looked at; the first few come into question first, the
+others when a budget is large.
 """
 FIRST_GOTCHAS = 5
 LATEST_SUMMARIES = 10

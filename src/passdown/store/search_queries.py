@@ -165,10 +165,10 @@ class SearchReader:
         return [IndexedEntry(*row) for row in self.run("entries_of_kind", values)]
 
     def latest_gotchas(self, grade: str, limit: int) -> list[ItemRow]:
-        """Those of a severity among the latest gotchas of all tasks, newest first."""
+        """The latest gotchas of a severity that hold, of all tasks, newest first."""
         from passdown.store.statements import items_of
 
-        query = self.spelled(SearchTerm(marks=((mark_of("kind", "gotcha"),),)))
+        query = self.spelled(SearchTerm(marks=((mark_of("severity", grade),),)))
         values = {"query": query, "grade": grade, "limit": limit}
         return items_of(self.run("latest_gotchas", values))
 

@@ -346,11 +346,11 @@ WHERE e.kind = :kind ORDER BY e.id DESC;
 SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
     i.fingerprint, i.path, i.closed_at, i.note, i.grade, i.sizes
 FROM (
-    SELECT id FROM texts WHERE terms @@ :query::tsquery ORDER BY id DESC LIMIT :limit) t
+    SELECT id FROM texts WHERE terms @@ :query::tsquery) t
 JOIN entries e ON e.id = t.id
 JOIN items i ON i.task = e.task AND i.letter = 'g'
     AND i.ordinal = substring(e.address FROM '#g([0-9]+)$')::integer
-WHERE e.kind = 'gotcha' AND i.grade = :grade ORDER BY e.id DESC;
+WHERE i.grade = :grade AND i.status IN ('active', 'open') ORDER BY e.id DESC LIMIT :limit;
 
 -- name: forget_entries
 DELETE FROM entries;

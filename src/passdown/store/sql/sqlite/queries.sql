@@ -336,11 +336,11 @@ WHERE e.kind = :kind ORDER BY e.id DESC;
 SELECT i.task, i.letter, i.ordinal, i.position, i.field, i.idx, i.status, i.is_open, i.title,
     i.fingerprint, i.path, i.closed_at, i.note, i.grade, i.sizes
 FROM (
-    SELECT rowid AS id FROM texts WHERE texts MATCH :query ORDER BY rowid DESC LIMIT :limit) t
+    SELECT rowid AS id FROM texts WHERE texts MATCH :query) t
 CROSS JOIN entries e ON e.id = t.id
 CROSS JOIN items i ON i.task = e.task AND i.letter = 'g'
     AND i.ordinal = CAST(substr(e.address, length(e.task) + 3) AS INTEGER)
-WHERE e.kind = 'gotcha' AND i.grade = :grade ORDER BY e.id DESC;
+WHERE i.grade = :grade AND i.status IN ('active', 'open') ORDER BY e.id DESC LIMIT :limit;
 
 -- name: forget_entries
 DELETE FROM entries;
