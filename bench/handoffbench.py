@@ -49,7 +49,7 @@ def measure(run: Run) -> Measured:
     if not os.environ.get(FOLDER) or not (folder / "score.py").is_file():
         found.notes.append(f"not measured: {FOLDER} names no folder with handoffbench/score.py")
         return found
-    scoring = _scoring(folder)
+    scoring = scoring_program(folder)
     tasks = [t for p in sorted(folder.glob("*.json")) for t in json.loads(p.read_text("utf-8"))]
     chosen = tasks[:: len(tasks) // QUICK_TASKS] if run.quick else tasks
     for setting, about in SETTINGS.items():
@@ -61,7 +61,7 @@ def measure(run: Run) -> Measured:
             rows = by_mapping[mapping] = {}
             with passdown.open(str(place), settings=passdown.Settings(durability="normal")) as ws:
                 for number, task in enumerate(chosen, 1):
-                    scoring.score(_Adapted(ws), f"T-{number}", task, tasks, setting, mapping, rows)
+                    scoring.score(Adapted(ws), f"T-{number}", task, tasks, setting, mapping, rows)
         found.rows += [_row(setting, about, budget, by_mapping) for budget in BUDGETS]
         found.figures[setting] = {
             str(budget): {
@@ -77,7 +77,7 @@ def measure(run: Run) -> Measured:
     return found
 
 
-class _Adapted:
+class Adapted:
     """A workspace as the scoring program calls it: an item is plain data."""
 
     def __init__(self, workspace: passdown.Workspace) -> None:
@@ -90,7 +90,8 @@ class _Adapted:
         return self._workspace.show(address).to_dict()
 
 
-def _scoring(folder: Path) -> Any:
+def scoring_program(folder: Path) -> Any:
+    """The program beside the tasks, with our budgets and the mapping `facts`."""
     spec = importlib.util.spec_from_file_location("handoffbench_score", folder / "score.py")
     assert spec is not None
     assert spec.loader is not None

@@ -46,7 +46,7 @@ def measure(found: Measured, root: Path, stuff: Material, size: int, run: Run) -
 
     count = 30 if run.quick else QUERIES
     np.save(root / "queries.npy", MiniLM()(stuff.questions[-count:]))
-    told = {name: _child(name, root) for name in ("ours", "chroma")}
+    told = {name: child("bench.recall_beside", name, str(root)) for name in ("ours", "chroma")}
     ours, theirs = told["ours"], told["chroma"]
     label = f"{size:,} vectors"
     for what, key in (("nearest ten", "ms"), ("the same, one agent of 10 %", "filtered_ms")):
@@ -80,9 +80,11 @@ def measure(found: Measured, root: Path, stuff: Material, size: int, run: Run) -
     found.figures[f"beside_{size}"] = told
 
 
-def _child(name: str, root: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.recall_beside", name, str(root)]
-    path = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+def child(module: str, *arguments: str, python: str = sys.executable) -> dict[str, Any]:
+    """What a module, run as a program of its own, prints as its last line."""
+    command = [python, "-m", module, *arguments]
+    here = Path(__file__).parent.parent
+    path = os.pathsep.join([str(here), str(here / "src"), os.environ.get("PYTHONPATH", "")])
     result = subprocess.run(
         command,
         env={**os.environ, "PYTHONPATH": path, "ANONYMIZED_TELEMETRY": "False"},
@@ -90,17 +92,19 @@ def _child(name: str, root: Path) -> dict[str, Any]:
         check=True,
         timeout=3_600,
     )
-    return json.loads(result.stdout)
+    return json.loads(result.stdout.splitlines()[-1])
 
 
-def _memory() -> int:
+def resident() -> int:
+    """The memory of this process."""
     for line in Path("/proc/self/status").read_text("ascii").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     return 0
 
 
-def _disk(folder: Path) -> int:
+def disk(folder: Path) -> int:
+    """The size of all files in a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
@@ -126,7 +130,7 @@ def _ours(root: Path, queries: Any) -> dict[str, Any]:
     from passdown.search.vectors import VectorIndex
 
     workspace = passdown.open(str(root), create=False)
-    before = _memory()
+    before = resident()
     with workspace._context.store.reading() as reader:
         known = reader.embedders()[0]
         index = VectorIndex(known.id, known.dimensions)
@@ -139,7 +143,7 @@ def _ours(root: Path, queries: Any) -> dict[str, Any]:
         ask(SearchFilter())(queries[0])
         answers, median_ms = _timed(ask(SearchFilter()), queries)
         filtered, filtered_ms = _timed(ask(SearchFilter(agent=FILTER)), queries)
-        memory = _memory() - before
+        memory = resident() - before
         ids, vectors, agents = _all(reader, known.id, known.dimensions)
     np.savez(root / "vectors.npz", ids=ids, vectors=vectors, agents=agents)
     scores = queries @ vectors.T
@@ -154,7 +158,7 @@ def _ours(root: Path, queries: Any) -> dict[str, Any]:
         "recall": _hits(answers, truth),
         "filtered_recall": _hits(filtered, some),
         "memory": memory,
-        "disk": _disk(root / ".passdown"),
+        "disk": disk(root / ".passdown"),
     }
 
 
@@ -178,7 +182,7 @@ def _all(reader: Any, embedder: int, dimensions: int) -> tuple[Any, Any, Any]:
 def _chroma(root: Path, queries: Any) -> dict[str, Any]:
     if not (root / "chroma").exists():
         subprocess.run([sys.executable, "-m", "bench.recall_beside", "fill", str(root)], check=True)
-    before = _memory()
+    before = resident()
     collection = _collection(root)
 
     def ask(only: dict[str, Any] | None) -> Callable[[Any], list[int]]:
@@ -193,7 +197,7 @@ def _chroma(root: Path, queries: Any) -> dict[str, Any]:
     ask(None)(queries[0])
     answers, median_ms = _timed(ask(None), queries)
     filtered, filtered_ms = _timed(ask({"agent": FILTER}), queries)
-    memory = _memory() - before
+    memory = resident() - before
     truth, some = json.loads((root / "truth.json").read_text("ascii"))
     return {
         "ms": median_ms,
@@ -201,7 +205,7 @@ def _chroma(root: Path, queries: Any) -> dict[str, Any]:
         "recall": _hits(answers, truth),
         "filtered_recall": _hits(filtered, some),
         "memory": memory,
-        "disk": _disk(root / "chroma"),
+        "disk": disk(root / "chroma"),
     }
 
 

@@ -1,7 +1,7 @@
-"""What search finds: words alone, meaning alone, both as we do it, and a vector database.
+"""What search finds: words alone, meaning alone, and both as we do it.
 
-Four rankings of the same documents for the same questions in one run. Vectors are the same for
-all: our own embedder makes each of them once, for Chroma as well.
+Three rankings of the same documents for the same questions in one run, with the same vectors;
+`side_by_side` asks other stores the same.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def measure(run: Run) -> Measured:
         f"R@5 and R@10: the share of a question's relevant documents among the first five and ten; "
         f"MRR: the mean of 1 / place of the first relevant one, 0 beyond place {DEPTH}. Questions "
         "are asked within their own conversation, tracker or all records.",
-        "Same vectors for all three that use any. Times are whole calls, the question's vector "
+        "Same vectors for both that use any. Times are whole calls, the question's vector "
         "left out; other programs may run beside.",
     ]
     return found
@@ -115,14 +115,11 @@ def judged(loaded: Loaded, embed: Embedder) -> dict[str, Score]:
 
 
 def _rankings(loaded: Loaded, embed: Embedder) -> dict[str, Ranking]:
-    found: dict[str, Ranking] = {
+    return {
         "words only": lambda query: loaded.recall(query, DEPTH, by_words=True),
         "vectors only": _by_cosine(loaded, embed),
         _OURS: lambda query: loaded.recall(query, DEPTH),
     }
-    if (chroma := _by_chroma(loaded, embed)) is not None:
-        found["chroma"] = chroma
-    return found
 
 
 def _by_cosine(loaded: Loaded, embed: Embedder) -> Ranking:
@@ -140,40 +137,6 @@ def _by_cosine(loaded: Loaded, embed: Embedder) -> Ranking:
         ids, vectors = groups[query.group]
         best = np.argsort(-(vectors @ embed([query.text])[0]), kind="stable")
         return list(dict.fromkeys(loaded.address[ids[place]] for place in best[:DEPTH]))
-
-    return ranking
-
-
-def _by_chroma(loaded: Loaded, embed: Embedder) -> Ranking | None:
-    """Chroma as it comes, in memory, with our embedder as its embedding function."""
-    try:
-        import chromadb
-    except ImportError:
-        return None
-    settings = chromadb.Settings(anonymized_telemetry=False, allow_reset=True)
-    client = chromadb.EphemeralClient(settings)
-    client.reset()
-    collection = client.create_collection(
-        "documents", embedding_function=None, metadata={"hnsw:space": "cosine"}
-    )
-    documents, texts = loaded.corpus.documents, loaded.texts()
-    ids = list(documents)
-    for start in range(0, len(ids), 1_000):
-        part = ids[start : start + 1_000]
-        collection.add(
-            part,
-            embeddings=embed([texts[name] for name in part]),
-            metadatas=[{"group": documents[name]["group"]} for name in part],
-        )
-
-    def ranking(query: Query) -> list[str]:
-        answer = collection.query(
-            query_embeddings=embed([query.text]),
-            where={"group": query.group},
-            n_results=DEPTH,
-            include=[],
-        )
-        return list(dict.fromkeys(loaded.address[name] for name in answer["ids"][0]))
 
     return ranking
 
