@@ -1,7 +1,8 @@
 """Three sets of public documents and questions, and how each of them gets into a workspace.
 
 `locomo`: turns of conversations, as warnings by their speakers on their days, a task for each
-conversation. `adr`: decisions, each with its first line as its summary. `beads`: bodies of work
+conversation. `adr`: decisions, each with its first line as its summary; `adr-whole`: the same with
+the first 200 characters as summary and all of the text as rationale. `beads`: bodies of work
 items, as knowledge. Texts are kept once, with nothing added. PASSDOWN_DATA names the folder that
 holds `retrieval/`; it isn't ours to ship.
 """
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SETS = ("locomo", "adr", "beads")
-KINDS = {"locomo": "warning", "adr": "decision", "beads": "knowledge"}
+WHOLE = "adr-whole"
+KINDS = {"locomo": "warning", "adr": "decision", WHOLE: "decision", "beads": "knowledge"}
 SUMMARY = 100
+_WHOLE_SUMMARY = 200
 _START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _DATE = re.compile(r"(\d+):(\d+) (am|pm) on (\d+) (\w+), (\d{4})")
 
@@ -67,10 +70,11 @@ class Corpus:
 
 
 def read(path: Path, name: str) -> Corpus:
-    documents = {d["id"]: d for d in _lines(path / f"{name}.docs.jsonl")}
+    file = name.partition("-")[0]
+    documents = {d["id"]: d for d in _lines(path / f"{file}.docs.jsonl")}
     queries = [
         Query(q["text"], q["group"], q["cat"], q["rel"])
-        for q in _lines(path / f"{name}.queries.jsonl")
+        for q in _lines(path / f"{file}.queries.jsonl")
     ]
     return Corpus(name, documents, queries)
 
@@ -141,7 +145,9 @@ def load(root: Path, corpus: Corpus, embed: Callable[[Sequence[str]], Any] | Non
     for group in corpus.groups:
         workspace.create_task(task_of(group), title=group, agent="reader")
         documents = [d for d in corpus.documents.values() if d["group"] == group]
-        {"locomo": _say, "adr": _decide, "beads": _learn}[corpus.name](loaded, documents, clock)
+        {"warning": _say, "decision": _decide, "knowledge": _learn}[KINDS[corpus.name]](
+            loaded, documents, clock
+        )
     if embed is not None:
         workspace.embeddings.update()
     return loaded
@@ -170,7 +176,9 @@ def _time(text: str) -> datetime:
 def _decide(loaded: Loaded, documents: list[dict[str, Any]], clock: Clock) -> None:
     for document in documents:
         clock.step()
-        summary, rest = parted(document["text"])
+        text = document["text"]
+        is_whole = loaded.corpus.name == WHOLE
+        summary, rest = (text[:_WHOLE_SUMMARY], text) if is_whole else parted(text)
         made = loaded.workspace.decide(
             agent="reader",
             summary=summary,

@@ -164,6 +164,7 @@ class Embeddings:
 
     def _asked(self, query: str, only: SearchFilter) -> VectorQuery | None:
         with self._context.store.reading() as reader:
+            reader.ahead(*map(methodcaller, ("embedders", "newest_entry", "authors")))
             serving = self._serving(reader)
             embedding = self.load(serving.name) if serving else None
             if serving is None or embedding is None:
