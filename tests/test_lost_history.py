@@ -15,6 +15,7 @@ import passdown
 from passdown import Settings
 from passdown.cli.main import main
 from passdown.errors import Damaged, NotFound, StoreUnavailable
+from passdown.store.sqlite.files import SameFile
 from passdown.testing import full_handoff, write_files
 from passdown.workspace.tokens import Tokens
 from tests.postgres import new_workspace
@@ -777,6 +778,31 @@ def test_an_older_copy_that_is_copied_over_the_open_file_is_noticed(
             with pytest.raises((Damaged, StoreUnavailable)) as refused:
                 call()
             assert str(ledger(project)) in str(refused.value)
+
+
+@pytest.mark.promise("P-17")
+def test_a_file_that_grows_while_threads_look_at_it_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread looks, the file grows, another looks, and the first compares what it saw."""
+    path = tmp_path / "ledger.db"
+    path.write_bytes(b"x" * 4_096)
+    file = SameFile(str(path), lambda *_: True)
+    look = os.stat
+
+    def slow_look(name: str) -> os.stat_result:
+        found = look(name)
+        monkeypatch.setattr(os, "stat", look)
+        path.write_bytes(b"x" * 8_192)
+        file.check()
+        return found
+
+    monkeypatch.setattr(os, "stat", slow_look)
+    file.check()
+    file.check()
+    os.truncate(path, 4_096)
+    with pytest.raises(Damaged, match="became shorter"):
+        file.check()
 
 
 @pytest.mark.promise("P-17")

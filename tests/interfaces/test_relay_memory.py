@@ -160,6 +160,17 @@ def test_a_long_rejection_ends_the_run_and_frees_its_agents(
     assert [(each["state"], each["leased"]) for each in agents] == [("WAITING", False)] * 2
 
 
+def test_a_conversation_with_all_peers_is_shown_too(project: Path, cli: Run, program: Run) -> None:
+    """Its name has a star, which a shell would take for a pattern: the mark has it in quotes."""
+    says = f"print({long_text('CHANGES', 2_000)!r} if before == 0 else 'APPROVED')"
+    shared = {"architect": {"sharing": "all"}}
+    file = staged(project, cli, CODE, REVIEW, architect=says, options=shared)
+    program("run", file, "--task", "T-1", "--by", "eva")
+    guidance = told(project, "coder")[1][-1][1]
+    assert "the whole: passdown show 'conversation/workspace/architect/*']" in guidance
+    assert "LAST-LINE" in cli("show", "conversation/workspace/architect/*").out
+
+
 def test_the_command_in_the_mark_of_a_cut_request_shows_all_of_it(
     project: Path, cli: Run, program: Run, as_json: Callable[..., Any]
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -297,7 +298,7 @@ class Conversation:
 
 def command_for(stream: str) -> str:
     """The command that shows a conversation."""
-    return f"passdown show {stream}"
+    return f"passdown show {shlex.quote(stream)}"
 
 
 def _lease_document(lease: Lease | None) -> dict[str, Any] | None:

@@ -77,6 +77,7 @@ class SameFile:
 
     def check(self) -> None:
         """Raise Damaged or StoreUnavailable if the path no longer leads to this file."""
+        before = self._size  # read first: another thread may see a file that has grown meanwhile
         try:
             found, size, changed_at = self._seen()
         except OSError as error:
@@ -87,10 +88,10 @@ class SameFile:
                 "the store again.",
             ) from error
         is_other = found != self._is
-        if not is_other and size < self._size:
+        if not is_other and size < before:
             raise damaged(
                 self._path,
-                f"its file became shorter while it was open: {size:,} bytes, after {self._size:,}",
+                f"its file became shorter while it was open: {size:,} bytes, after {before:,}",
             )
         if not is_other and changed_at != self._changed_at and self.last is not None:
             is_other = not self._has_record(*self.last)
@@ -100,7 +101,7 @@ class SameFile:
                 next_step="Nothing was written. If that is the file to go on with, open the store "
                 "again (restart this program); else put the right one back first.",
             )
-        self._size = size
+        self._size = max(self._size, size)
         self._changed_at = changed_at
 
 
