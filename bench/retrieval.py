@@ -106,6 +106,7 @@ def judged(loaded: Loaded, embed: Embedder) -> dict[str, Score]:
     scores = {name: Score() for name in rankings}
     for query in loaded.corpus.queries:
         embed([query.text])
+        loaded.recall(query, 1)  # makes the vector that search itself asks with
         relevant = {loaded.address[name] for name in query.relevant}
         for name, ranking in rankings.items():
             started = time.perf_counter()

@@ -156,8 +156,14 @@ def _same(corpus: Corpus) -> dict[str, str]:
 def _save(root: Path, corpus: Corpus, embed: Embedder) -> None:
     import numpy as np
 
+    from passdown.search.query import without_names
+
     texts = [said(document) for document in corpus.documents.values()]
-    texts = list(dict.fromkeys([*texts, *(query.text for query in corpus.queries)]))
+    authors = sorted({document.get("speaker", "reader") for document in corpus.documents.values()})
+    asked = [query.text for query in corpus.queries]
+    # Our search asks without the authors that a question names.
+    asked += [without_names(text, authors) for text in asked]
+    texts = list(dict.fromkeys([*texts, *asked]))
     np.save(root / "vectors.npy", embed(texts).astype(np.float32))
     saved = {
         "texts": texts,
