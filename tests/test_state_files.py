@@ -303,7 +303,7 @@ def test_the_file_is_found_from_outside_the_project(tmp_path: Path) -> None:
     with passdown.open(str(tmp_path / "stores" / "team.db")) as ws:
         ws.create_task("T-1", title="t", agent="a")
         shown = ws.files.state_file("T-1")
-        assert shown.startswith(".passdown/elsewhere/")
+        assert shown.startswith(".passdown/stores/")
         assert (tmp_path / "stores" / shown).exists()
         assert {name.partition("-")[0] for name in os.listdir(tmp_path / "stores")} == {
             ".passdown",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.documents import LISTS, item_document, state_document
@@ -80,17 +79,13 @@ def item_documents(
 def with_documents(
     reader: Reader, task: str, rows: Iterable[ItemRow]
 ) -> Iterator[tuple[ItemRow, JsonObject]]:
-    """Items with their documents, each record read once; without those of missing records."""
-    known: dict[int, tuple[Record, JsonObject] | None] = {}
+    """Items with their documents, all records read at once; without those of missing records."""
     rows = list(rows)
     positions = sorted({row.position for row in rows})
-    if len(positions) > 1:
-        reader.ahead(*(methodcaller("record", stream_of(task), at) for at in positions))
+    records = reader.records_at(stream_of(task), positions) if positions else []
+    known = {record.position: (record, record.document()) for record in records}
     for row in rows:
-        if row.position not in known:
-            record = reader.record(stream_of(task), row.position)
-            known[row.position] = (record, record.document()) if record else None
-        if found := known[row.position]:
+        if found := known.get(row.position):
             yield row, item_document(row, *found)
 
 
