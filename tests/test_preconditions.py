@@ -53,7 +53,7 @@ def test_what_is_to_be_checked_is_shown_and_nothing_runs_by_itself(
     assert "- c2 file a.toml is as it was" in text
     ws.state("T-1")
     ws.switch("T-1", to_agent="bob")
-    assert [each.status for each in ws.check_preconditions("T-1", agent="bob")] == [
+    assert [each.status for each in ws.context.check_preconditions("T-1", agent="bob")] == [
         "open",
         "passed",
     ]
@@ -65,7 +65,7 @@ def test_a_result_is_recorded_with_who_checked_and_is_in_the_next_brief(ws: Work
     sha256 = hashlib.sha256(b"port = 2\n").hexdigest()
     hand_off(ws, "ann", "true", "sh -c 'echo no; exit 3'", {"file": "a.toml", "sha256": sha256})
     asked: list[str] = []
-    checked = ws.check_preconditions("T-1", agent="bob", run=lambda c: not asked.append(c))
+    checked = ws.context.check_preconditions("T-1", agent="bob", run=lambda c: not asked.append(c))
     assert asked == ["true", "sh -c 'echo no; exit 3'"]
     assert [(each.status, each.result) for each in checked] == [
         ("passed", "exit 0"),
@@ -106,7 +106,7 @@ def test_a_question_to_a_person_is_a_blocking_question(ws: Workspace) -> None:
     assert [each.address for each in ws.recall("deploy", kinds=["question"])] == ["T-1#q1"]
     ws.set_status("T-1#q1", "answered", agent="kim", reason="yes, after six")
     assert "- q1 May we deploy? | Answer: yes, after six\n" in text_of(ws)
-    assert ws.check_preconditions("T-1", agent="bob") == []
+    assert ws.context.check_preconditions("T-1", agent="bob") == []
 
 
 def test_a_faulty_precondition_is_refused_with_all_problems(ws: Workspace) -> None:
@@ -122,12 +122,12 @@ def test_a_faulty_precondition_is_refused_with_all_problems(ws: Workspace) -> No
 def test_a_command_has_no_shell_unless_said_and_an_end(ws: Workspace) -> None:
     loop = "sh -c 'while :; do :; done'"
     hand_off(ws, "ann", "echo a; false", {"command": "true && echo b", "shell": True}, loop, "'")
-    found = ws.check_preconditions("T-1", agent="bob", run=lambda _: True, timeout_s=1)
+    found = ws.context.check_preconditions("T-1", agent="bob", run=lambda _: True, timeout_s=1)
     assert [each.status for each in found] == ["passed", "passed", "failed", "failed"]
     assert [found[0].result, found[1].result] == ["exit 0: a; false", "exit 0: b"]
     assert found[2].result == "took longer than 1 s"
     with pytest.raises(InvalidInput):
-        ws.check_preconditions("T-1", agent="bob", timeout_s=0)
+        ws.context.check_preconditions("T-1", agent="bob", timeout_s=0)
 
 
 @pytest.mark.promise("S3-47")
@@ -193,19 +193,19 @@ def test_every_interface_has_preconditions(
                     "preconditions": ["true"],
                 }
             )
-            return await there.check_preconditions("T-1", agent="cleo", run=lambda _: True)
+            return await there.context.check_preconditions("T-1", agent="cleo", run=lambda _: True)
 
     assert [each.status for each in asyncio.run(awaited())] == ["passed"]
     with served(ws) as server, server.opened("bob", "read", "write") as client:
         hand_off(client, "bob", {"file": "a.toml"}, "true")
-        found = client.check_preconditions("T-1", agent="bob", run=lambda _: True)
+        found = client.context.check_preconditions("T-1", agent="bob", run=lambda _: True)
         assert [each.status for each in found] == ["passed", "passed"]
         assert "(passed by bob) file a.toml" in client.brief("T-1", agent="ann", budget=500).text
 
 
 def test_preconditions_travel_in_bundles(ws: Workspace, tmp_path: Path) -> None:
     hand_off(ws, "ann", "true", {"file": "a.toml"}, {"question": "Ready?"}, evidence="commit 1")
-    ws.check_preconditions("T-1", agent="bob", run=lambda _: True)
+    ws.context.check_preconditions("T-1", agent="bob", run=lambda _: True)
     ws.maintenance.export(str(tmp_path / "t.bundle"), "T-1")
     with passdown.open(str(tmp_path / "other"), settings=QUICK) as other:
         other.maintenance.import_bundle(str(tmp_path / "t.bundle"))

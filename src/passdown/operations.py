@@ -192,7 +192,6 @@ OPERATIONS: tuple[Operation, ...] = (
         takes_files=True,
     ),
     _row("prepare_handoff", "handoff", right="write", on_workspace=True),
-    _row("check_preconditions", "relay.checks", right="write", on_workspace=True, cli="check"),
     _row("receive_handoff", "states", "POST /api/handoffs/receive"),
     _writing("decide", "entries", "POST /api/decisions", cli="decide", takes_files=True),
     _writing("note", "entries", "POST /api/notes", cli="note", takes_files=True),
@@ -241,6 +240,13 @@ OPERATIONS: tuple[Operation, ...] = (
         has_own_limits=True,
     ),
     _row("verify", "maintenance:verify_workspace", "POST /api/verify", cli="verify", is_heavy=True),
+    _row(
+        "context.check_preconditions",
+        "relay.checks",
+        right="write",
+        on_workspace=True,
+        cli="check",
+    ),
     _reading(
         "context.deliveries",
         "history.deliveries",

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from tests.serving import Served
 
 AT = datetime(2026, 1, 9, 10, 0, tzinfo=UTC)
-QUICK = Settings(durability="normal", embedder="none")
+# Where there is more is said to a client in other words; with enough room, nothing else differs.
+QUICK = Settings(durability="normal", embedder="none", switch_budget=1_200)
 INTERFACES = ("python", "async", "remote", "http", "cli", "mcp")
 
 
@@ -305,6 +306,11 @@ EXAMPLES: dict[str, Example] = {
         ("recall", {"query": "cookie", "limit": 3}, {"query": "cookie", "kind": "nothing"}),
     ),
     "verify": Example(call(Of("heads")), call("no heads"), ("verify", "")),
+    "context.check_preconditions": Example(
+        call("T-1", agent="kim"),
+        call("T-9", agent="kim"),
+        ("check T-1 --agent kim", "check T-9 --agent kim"),
+    ),
     "context.deliveries": Example(call("T-1", limit=5), call("T 9", limit=5)),
     "context.why": Example(
         call("T-1#d1", agent="coder"),

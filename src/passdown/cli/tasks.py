@@ -294,7 +294,7 @@ _print_checked = row_printer(
     "check",
     "T-1",
     "T-1 --run --timeout 600",
-    like="check_preconditions",
+    like="context.check_preconditions",
     flags={"timeout_s": "--timeout"},
     help={
         "run": "run the commands too, without asking",
@@ -308,7 +308,7 @@ def check(session: Session, task: str, *, run: bool = False, **options: Any) -> 
     found is recorded and shown in the next brief. Exit code 1 unless everything has passed.
     """
     with session.open() as workspace:
-        checked = workspace.check_preconditions(
+        checked = workspace.context.check_preconditions(
             task, run=_say_command if run else _ask_for_command, **options
         )
     session.show([each.to_dict() for each in checked], _print_checked)

@@ -97,11 +97,13 @@ def _without_reason(text: str, summaries: Sequence[str]) -> str:
     return text
 
 
-def _for_summary(entry: JsonObject) -> JsonObject:
-    """An artifact as its summary says it: decisions without their reasons, and its own file."""
+def _for_summary(entry: JsonObject, task: str) -> JsonObject:
+    """An artifact as its summary says it: decisions without their reasons, and where all of it is:
+    in its own file, which a server's client can't open.
+    """
     summaries = list(entry.get("decisions", {}).values())
     texts = [_without_reason(text, summaries) for text in entry["artifact"].get("decisions", ())]
-    file = "" if is_served() else f".passdown/{FOLDER}/{entry['file']}"
+    file = f"passdown state {task}" if is_served() else f".passdown/{FOLDER}/{entry['file']}"
     return {**entry["artifact"], "decisions": texts, "full_record": file}
 
 
@@ -182,7 +184,7 @@ def switch(
     # The brief gets what the summaries can't use; they get what it leaves, with what it doesn't
     # say first.
     room -= _BETWEEN
-    artifacts, title = [_for_summary(entry) for entry in kept], leaving.facts["title"]
+    artifacts, title = [_for_summary(entry, task) for entry in kept], leaving.facts["title"]
     share = max(int(room * (1 - BRIEF_SHARE)), 1)
     drafts = short_summaries(artifacts, counter=by, max_tokens=share, title=title)
     most = max(room - by.tokens("\n\n".join(filter(None, drafts))), 1)
