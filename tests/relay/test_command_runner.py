@@ -36,10 +36,11 @@ def living(marker: str) -> list[str]:
         try:
             environment = (folder / "environ").read_bytes()
             state = (folder / "stat").read_bytes().rpartition(b")")[2].split()[0]
-        except OSError:
+            command = (folder / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
+        except OSError:  # it has ended meanwhile
             continue
         if marker.encode() in environment and state not in (b"Z", b"X"):
-            found.append((folder / "cmdline").read_text().replace("\0", " "))
+            found.append(command)
     return found
 
 
