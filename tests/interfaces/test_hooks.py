@@ -72,7 +72,8 @@ def test_what_is_told_stays_within_the_hosts_limit(
         decided = [
             {"summary": f"{number} {letter * 300}", "rationale": "r" * 300} for number in range(60)
         ]
-        ws.hand_off(task="T-1", from_agent="a", outcome="completed", decisions=decided)
+        given: dict[str, Any] = {"to_agent": "b", "decisions": decided}
+        ws.hand_off(task="T-1", from_agent="a", outcome="completed", **given)
     host = Host(project, name)
     text = told(host, host.fires("session-start", source="startup"))
     assert "left out: passdown state T-1" in text, "something had to be left out"
