@@ -273,6 +273,45 @@ def test_the_bound_is_a_setting(tmp_path: Path) -> None:
     assert 10 <= shown[10] <= 20
 
 
+@pytest.mark.promise("S1-35", "P-4")
+def test_what_does_not_fit_by_bytes_is_in_the_archive(tmp_path: Path) -> None:
+    """The newest of each kind stays, deleted files go first, and the rest is in archive files."""
+    settings = Settings(kept_versions=4, state_bytes=20_000, durability="normal")
+    with passdown.open(str(tmp_path), settings=settings) as ws:
+        ws.create_task("T-1", title="t", agent="a")
+        deleted = [{"path": f"src/old_{n}.py", "change": "delete"} for n in range(200)]
+        key = {"decisions": [{"summary": "KEY", "rationale": "r"}], "blockers": [{"blocker": "B"}]}
+        ws.hand_off(
+            {"task": "T-1", "to_agent": "b", "outcome": "completed", "artifacts": deleted, **key}
+        )
+        file = read(ws)
+        assert [d["summary"] for d in file["decisions"]] == ["KEY"]
+        assert len(file["handoffs"]) == len(file["blockers"]) == 1
+        assert 0 < len(file["artifacts"]) < 200
+        many = [{"summary": f"D{n}", "rationale": "r" * 200} for n in range(100)]
+        ws.hand_off({"task": "T-1", "to_agent": "c", "outcome": "completed", "decisions": many})
+        file = read(ws)
+        shown = [d["summary"] for d in file["decisions"]]
+        assert 10 < len(shown) < 100
+        assert shown == [f"D{n}" for n in range(100)][-len(shown) :]
+        assert len(file["handoffs"]) == 2
+        assert handle(ws).stat().st_size <= 20_000
+        folder = handle(ws).parent / file["archive"]["folder"]
+        names = sorted(path.name for path in folder.iterdir())
+        assert names == ["00000002-00000002.json", "00000003-00000003.json"]
+        assert file["archive"]["files"] == 2
+        records = [r for n in names for r in json.loads((folder / n).read_text("utf-8"))["records"]]
+        assert len(records[0]["body"]["artifacts"]) == 200
+        assert [d["summary"] for d in records[1]["body"]["decisions"]][:2] == ["D0", "D1"]
+        (folder / names[0]).unlink()
+        ws.files.state_file("T-1")
+        assert sorted(path.name for path in folder.iterdir()) == names
+        for number in range(7):
+            ws.warn("T-1", agent="a", text=f"w{number}")
+        assert read(ws)["archive"]["files"] == 1
+        assert [path.name for path in folder.iterdir()] == ["00000001-00000004.json"]
+
+
 TOUCHED: list[tuple[Callable[[str], str], str]] = [
     (lambda text: text[:-20], "invalid_json"),
     (lambda _: "", "invalid_json"),

@@ -28,7 +28,7 @@ class Settings(NamedTuple):
     `phase_gates` maps a phase to the artifacts, by type, that a task must have to enter it.
     `kept_versions` is how many of the latest versions a state file always shows; twice as many and
     the older half moves to its archive. `state_bytes` is how long the file may be: items that don't
-    fit are left out, and counted. With `state_sync` each is synced before it takes its name.
+    fit are counted, and in the archive. With `state_sync` each is synced before it takes its name.
     `needs` maps an agent to what it has to get in a handoff.
     `compact_at` is the share of the context `window` from which compaction is due.
     `migrate_timeout_s` is how long the answer to the prompt of an unclear note may take.

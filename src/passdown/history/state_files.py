@@ -4,14 +4,16 @@ They mirror the ledger and are never the truth. Each contains the version and di
 from and a checksum of itself. A missing or old mirror is rewritten; an edited one is reported, kept
 aside and rewritten. One that shows what the ledger doesn't have stays: see `lost_history`.
 
-A file shows what is open and what is recent, up to a number of bytes; older versions are in archive
-files that it names.
+A file shows what is open and what is recent, up to a number of bytes. Archive files that it names
+have the records of older versions, a block in each, and of every version of which something doesn't
+fit, until its block comes.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.documents import LISTS, is_intact, is_torn, state_document
@@ -50,6 +52,9 @@ _MOST_PAGES = 8
 _MOST_WRITTEN = 1_000
 _SHARES = 20  # of the file's bytes, one for each field of the task; about ten have no end
 _BETWEEN = len(",\n    ")
+
+_Block = tuple[int, int]
+"""The first and the last version that an archive file has."""
 
 
 class _Entry(NamedTuple):
@@ -146,13 +151,14 @@ class StateFiles:
                 return [problem._replace(level="warning") for problem in found]
             sweep_temporary(temporary)
             problems = self._keep_edit(task)
+            text, left_out = self._text(reader, row)
             blocks = self._blocks(row)
-            for first in blocks if with_archive else blocks[-1:]:
-                if not os.path.exists(self._block_path(task, first)):
-                    self._write_block(reader, task, first)
+            for block in [*(blocks if with_archive else blocks[-1:]), *left_out]:
+                if not os.path.exists(self._block_path(task, block)):
+                    self._write_block(reader, task, block)
             replace_file(
                 self.path(task),
-                self._text(reader, row),
+                text,
                 is_synced=self._is_synced,
                 temporary_folder=temporary,
             )
@@ -170,8 +176,10 @@ class StateFiles:
             return "missing"
         if not is_intact(text):
             return "edited"
-        is_whole = all(os.path.exists(self._block_path(row.task, f)) for f in self._blocks(row))
-        return "current" if is_whole and text == self._text(reader, row) else "old"
+        expected, left_out = self._text(reader, row)
+        blocks = [*self._blocks(row), *left_out]
+        is_whole = all(os.path.exists(self._block_path(row.task, block)) for block in blocks)
+        return "current" if is_whole and text == expected else "old"
 
     def _private(self, *parts: str) -> str:
         base, name = os.path.split(self.folder)
@@ -197,16 +205,17 @@ class StateFiles:
         """The last version that has moved to the archive: whole blocks, the newest two stay."""
         return max((version - 1) // self._kept - 1, 0) * self._kept
 
-    def _blocks(self, row: TaskRow) -> list[int]:
-        """The first version of every archive file that a task should have."""
-        return list(range(1, self._archived_through(row.version), self._kept))
+    def _blocks(self, row: TaskRow) -> list[_Block]:
+        """The versions of every archive file that a task should have for its age."""
+        firsts = range(1, self._archived_through(row.version), self._kept)
+        return [(first, first + self._kept - 1) for first in firsts]
 
-    def _block_path(self, task: str, first: int) -> str:
-        name = f"{first:08d}-{first + self._kept - 1:08d}.json"
-        return os.path.join(self.folder, _ARCHIVE, task, name)
+    def _block_path(self, task: str, block: _Block) -> str:
+        first, last = block
+        return os.path.join(self.folder, _ARCHIVE, task, f"{first:08d}-{last:08d}.json")
 
-    def _write_block(self, reader: Reader, task: str, first: int) -> None:
-        last = first + self._kept - 1
+    def _write_block(self, reader: Reader, task: str, block: _Block) -> None:
+        first, last = block
         records = reader.records(stream_of(task), after=first - 1, until=last)
         document: JsonObject = {
             "schema": ARCHIVE_SCHEMA,
@@ -216,24 +225,36 @@ class StateFiles:
             "records": [{**envelope(r), "body": r.document()} for r in records],
         }
         self._private(_ARCHIVE, task)
-        replace_file(self._block_path(task, first), handle_file_text(document))
+        replace_file(self._block_path(task, block), handle_file_text(document))
+        # The block has what files of single versions had before it.
+        for version in range(first, last + 1) if first < last else ():
+            with suppress(FileNotFoundError):
+                os.unlink(self._block_path(task, (version, version)))
 
-    def _text(self, reader: Reader, row: TaskRow) -> str:
-        """The whole file from the store alone."""
+    def _text(self, reader: Reader, row: TaskRow) -> tuple[str, list[_Block]]:
+        """The whole file from the store alone, and the versions of which something doesn't fit."""
         through = self._archived_through(row.version)
         rows = [item for item in reader.open_items(row.task) if item.position <= through]
         rows += reader.items_since(row.task, through)
-        shown = self._entries(reader, row.task, rows)
-        text = self._rendered(reader, row, shown, len(rows))
+        shown = every = self._entries(reader, row.task, rows)
+        text = self._rendered(reader, row, shown)
         if len(text) * 4 > self._max_bytes and len(text.encode()) > self._max_bytes:
             most = 0
-            bare = len(self._rendered(reader, row, [], len(rows)).encode())
+            bare = len(self._rendered(reader, row, [], every).encode())
             if bare > self._max_bytes // 2:  # the task's own fields leave no room for its items
                 most = self._max_bytes // _SHARES
-                bare = len(self._rendered(reader, row, [], len(rows), most).encode())
-            shown = self._fitting(shown, self._max_bytes - bare)
-            text = self._rendered(reader, row, shown, len(rows), most)
-        return text
+                bare = len(self._rendered(reader, row, [], every, most).encode())
+            shown = self._fitting(every, self._max_bytes - bare)
+            fits = {entry.item.address for entry in shown}
+            left_out = [entry for entry in every if entry.item.address not in fits]
+            text = self._rendered(reader, row, shown, left_out, most)
+            return text, self._versions_of(row, left_out)
+        return text, []
+
+    def _versions_of(self, row: TaskRow, left_out: list[_Entry]) -> list[_Block]:
+        """The versions, each by itself, of items that no block of older ones has."""
+        through = self._archived_through(row.version)
+        return [(v, v) for v in sorted({e.item.position for e in left_out}) if v > through]
 
     def _entries(self, reader: Reader, task: str, rows: list[ItemRow]) -> list[_Entry]:
         """The items of a task as its file shows them; each is checked and rendered once while
@@ -261,10 +282,15 @@ class StateFiles:
         return list(made.values())
 
     def _rendered(
-        self, reader: Reader, row: TaskRow, shown: list[_Entry], total: int, most: int = 0
+        self,
+        reader: Reader,
+        row: TaskRow,
+        shown: list[_Entry],
+        left_out: list[_Entry] | None = None,
+        most: int = 0,
     ) -> str:
-        """The file with these of a task's `total` items, and each of its own fields within `most`
-        bytes, if that is given.
+        """The file with some of a task's items and a count of others, and each of the task's own
+        fields within `most` bytes, if that is given.
         """
         through = self._archived_through(row.version)
         document = state_document((row.task, row.version, row.digest), row.details, row.header, ())
@@ -275,12 +301,12 @@ class StateFiles:
         document["totals"] = {LISTS[letter]: count for letter, count in sorted(counts.items())}
         document["archive"] = {
             "folder": f"{_ARCHIVE}/{row.task}",
-            "files": through // self._kept,
+            "files": through // self._kept + len(self._versions_of(row, left_out or [])),
             "through_version": through,
         }
-        if len(shown) < total:
-            document["archive"]["left_out"] = total - len(shown)
-        if len(shown) < total or most:
+        if left_out:
+            document["archive"]["left_out"] = len(left_out)
+        if left_out or most:
             document["archive"]["whole"] = f"passdown state {row.task} --json"
         check_state(document)
         # Of a file that was handed off twice, the newest entry is shown.
@@ -292,15 +318,25 @@ class StateFiles:
         return handle_file_text(document)
 
     def _fitting(self, entries: list[_Entry], left: int) -> list[_Entry]:
-        """The items that fit into bytes that are left: open ones before others, newer ones before
-        older.
+        """The items that fit into bytes that are left: open ones first, deleted files last; in
+        between the newest of each kind, then the next of each.
         """
+        newest: dict[str, int] = {}
+        for item, _, _ in entries:
+            newest[item.letter] = max(newest.get(item.letter, 0), item.ordinal)
+
+        def place(entry: _Entry) -> tuple[bool, bool, int]:
+            item = entry.item
+            is_deleted = item.letter == "a" and not item.grade
+            return not item.is_open, is_deleted, newest[item.letter] - item.ordinal
+
         fits: set[str] = set()
-        for item, _, text in sorted(
-            entries, key=lambda each: (not each.item.is_open, -each.item.position)
-        ):
-            left -= len(text.encode()) + _BETWEEN
-            if left < 0:
-                break
+        cut_off: set[str] = set()  # kinds of which one didn't fit: no older one is shown
+        for item, _, text in sorted(entries, key=place):
+            size = len(text.encode()) + _BETWEEN
+            if size > left or item.letter in cut_off:
+                cut_off.add(item.letter)
+                continue
+            left -= size
             fits.add(item.address)
         return [entry for entry in entries if entry.item.address in fits]
