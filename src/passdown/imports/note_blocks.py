@@ -127,7 +127,8 @@ WORDS: tuple[Words, ...] = (
         title=r"""
         (?:open|pending|deferred|outstanding|unresolved|undecided|remaining|
         unmade) (?:sub-?)?(?:questions?|points|decisions?|choices)|decisions? (?:open|pending|
-        deferred)|questions|unresolved|unknowns?|uncertain(?:ty|ties)?|unclear|undecided|
+        deferred|undecided|tbd|unresolved)|questions|unresolved|unknowns?|uncertain(?:ty|ties)?|
+        unclear|undecided|
         to (?:decide|clarify|discuss|be (?:decided|determined|confirmed))|tbd|decisions? (?:needed|
         required|to (?:make|take)|for (?:you|the user))|(?:needs?|awaiting|waiting for|
         requires?) (?:your |user |human |a |an )?(?:input|decisions?|answers?|confirmation|
@@ -179,23 +180,27 @@ WORDS: tuple[Words, ...] = (
     _words(
         DECISION,
         title=r"""
-        decisions?(?: made| taken| log)?|assumptions?|resolutions?|fallback|choices made|
-        why we chose|(?:key|design|technical|architectur\w+) choices|agree(?:d|ments?)(?: (?:on|
+        decisions?(?: already)?(?: made| taken| log)?|assumptions?|resolutions?|choices made|
+        why we chose|(?:\w+ )?choices|(?:strategy|approach|design|direction|scope) (?:confirmed|
+        decided|
+        locked)|agree(?:d|ments?)(?: (?:on|
         upon|approach|plan))?|deviations?|(?:accepted |key )?trade-?offs(?: made| accepted)|
         accepted trade-?offs|design rationale|why (?:we|i) (?:did|chose|use|picked|went).*|
         (?:chosen|selected) approach|approach (?:chosen|taken|selected)|rejected (?:alternatives|
-        approaches|options|ideas)|considered and rejected|what (?:we|i|was|the user|
-        they) (?:decided|chose|agreed)|locked[ -]in|settled
+        approaches|options|ideas)|considered and rejected|what (?:\w+ ){0,3}(?:decided|chose|
+        agreed)|locked[ -]in|settled
         """,
-        column=r"(?:key )?decisions?|recommended|assumptions?|resolution|choice|chosen",
+        column=r"(?:key )?decisions?|recommended|assumptions?|choice|chosen|correct(?:ed)?",
         label=r"""
         (?:(?:key|technical|design|architectur\w+|final) )?decisions?(?! (?:id|documentation|
         finali[sz]ed|status|date|makers?|owner|matrix|log|urgency|points?|needed|required|
         criteria)\b)|decided|verdict|conclusion|recommendation(?! for)|fallback|assumptions?|
-        assumed|chose|choice|resolution
+        assumed|chose|choice
         """,
         sure=r"""
-        decided|chose|opted|settled on|went with|agreed to|(?:was|were|is|are|been|we|i) (?:chosen|
+        decided|chose|opted|settled on|went with|agreed to|(?:intentionally|
+        deliberately) (?:deferred|skipped|kept|omitted|excluded)|(?:was|were|is|are|been|we|
+        i) (?:chosen|
         adopted)|(?:chosen|adopted) (?:over|because|for|as)|the recommended \w+ is|is recommended|
         (?:validated and|are) recommended
         """,
@@ -242,24 +247,20 @@ WORDS: tuple[Words, ...] = (
         don't (?:use|forget|touch|change|run|rush|commit|edit|rely|assume|delete|remove|merge|push|
         try|skip)|worth (?:knowing|noting|remembering)|silently (?:drop|fail|ignor|skip|swallow|los|
         truncat|overwrit|miss|disabl|discard)\w*|(?:drop|fail|ignor|skip|swallow|los|truncat|
-        overwrit)\w* (?:\w+ ){0,3}silently|not yet (?:implemented|supported|integrated|tested|
-        created)|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|(?:has|have|had|
+        overwrit)\w* (?:\w+ ){0,3}silently|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|
+        without)|(?:has|have|had|
         performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|validation|bounds|
         limits?|tests?|support|fallback|mechanism|handling|retry)|requires? (?:an? |
-        the )?(?:running|manual|live|network|internet|actual)|(?:is|are|only) (?:just |
+        the )?(?:running|manual|live|network|internet|actual)|(?<!no longer )(?:is|are) (?:just |
         only )?a (?:placeholder|stub)|(?:placeholder|stub) (?:until|implementation)|turns out|
-        surprisingly|partially automated|constrain(?:s|ed)? \w+|(?:intentionally|
-        deliberately) (?:un|not|left|dis|asymm)\w*|should not be (?:deleted|removed|changed|
+        surprisingly|partially automated|(?:intentionally|
+        deliberately) (?:not|left|dis|asymm)\w*|should not be (?:deleted|removed|changed|
         modified|committed|edited|touched|re-?\w+)|not (?:to be )?committed as-is|(?:should|
         must) (?:remain|stay) \w+|(?:trip|catch|bite) you|easy to (?:miss|forget|overlook|break)|
-        cost (?:us |me )?time|was not (?:applied|run|executed|migrated|deployed|merged|pushed|
-        tested|verified)|(?:has|have) to be (?:re\w+|escaped|quoted|applied|set|passed|run) |
-        must be (?:applied|set|run|called|passed|kept|escaped|quoted|updated) \w+|assume (?:at|that|
-        nothing|no)|don't assume|can be (?:`?null|none|empty|missing)|(?-i:NOT)(?= [a-z])|stale|
-        out of sync|by design|on purpose|(?:won't|will not) work|only works (?:if|when|with|on)|
-        (?:remember to|make sure|be aware|note that|mind that)|must (?:run|set|call|restart|rebuild|
-        use|pass|match|include)|(?:is|are) not (?:yet )?(?:supported|available|possible|allowed|
-        captured|published|included|configured|enabled|tracked|wired)|will (?:break|fail|crash|lose|
+        cost (?:us |me )?time|(?:has|have) to be (?:re\w+|escaped|quoted|applied|set|passed|run) |
+        must be (?:applied|set|run|called|passed|kept|escaped|quoted|updated) \w+|can be (?:`?null|
+        none|empty|missing)|(?:won't|will not) work|only works (?:if|when|with|on)|
+        (?:remember to|be aware|note that|mind that)|will (?:break|fail|crash|lose|
         overwrite|drop)|or else|causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|deadlock|
         leak)s?
         """,
@@ -295,7 +296,8 @@ WORDS: tuple[Words, ...] = (
     _words(
         NEXT,
         title=r"""
-        next(?:{LAST}| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|order|
+        next(?:{LAST}| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|moves?|
+        order|
         priorit(?:y|ies))\b)|next up|(?:pick up|continue) (?:here|from|with)|remaining|to resume|
         resume(?: (?:here|from|with|point|instructions|command|work|at)|{LAST})|resuming|
         continu(?:e|ation){LAST}|whats? left|what (?:still )?remains|what needs (?:to happen|doing)|
@@ -303,23 +305,33 @@ WORDS: tuple[Words, ...] = (
         pick up)|picking up|first thing|immediate{LAST}|upcoming|to finish|outstanding|
         what you need to do|must do|(?:your|immediate) (?:immediate )?tasks?|
         not (?:yet )?(?:started|tested|verif(?:y|ied)|done|implemented)|(?:work|task) queue|
-        plan{LAST}|suggestions{LAST}|\w+ order{LAST}|needs? (?:\w+ )?(?:test|review|fix|verif|check|
+        (?<!out )(?<!back )(?<!contingency )plan{LAST}|suggestions{LAST}|(?:build|work|merge|
+        execution|
+        release|migration|deploy\w*|suggested|recommended|priority|roll-?out|task) (?:order|
+        sequence){LAST}|(?:\w+(?:ment|[^c]tion|ing)|release|setup|roll-?out|
+        recommended) steps{LAST}|critical path(?: items)?|required (?:changes|fixes|work)|focus on|
+        loose ends|(?:launch|release|deploy\w*|pre-\w+) checklist|work left|
+        left ?overs?{LAST}|tomorrow|when you (?:come back|return|resume|pick)|(?:to|
+        how to) start{LAST}|needs? (?:\w+ )?(?:test|review|fix|verif|check|
         work)\w*|(?:un(?:tested|finished)|incomplete|parked|deferred|in progress)(?:{LAST}| (?:work|
         items?|tasks?))|(?<!no )(?:clean-?up|work|changes|fixes|tests?|testing|
         verification) (?:still )?(?:needed|required)|(?:still )?open(?: (?:threads|ends|loops|
-        items?|tasks?|work|todos?|prs?))|(?:still )?open{LAST}|(?:first|manual|pending|outstanding|
+        items?|tasks?|work|todos?|prs?))|(?<![a-z] )open{LAST}|(?:still|is|are|remains?) open{LAST}|
+        (?:first|manual|pending|outstanding|
         open) (?:steps?|tasks?|work|actions?|items?)|pending(?:{LAST}| (?:work|tasks?|items?|
         actions?|changes|steps?|fixes|reviews?|tests?|testing|for|from|before|prs?|human|
         verification|implementation))|still (?:needs?|to do|open|outstanding|required|missing)|
         then{LAST}|what to do|do (?:this )?(?:next|first)|before (?:you )?(?:merg|ship|releas|
-        deploy|launch)\w*|(?:later|short-term|nice to haves?|quick wins){LAST}|your mission|
+        deploy|launch)\w*|(?:later|(?:short|medium|long)[- ]term|nice[- ]to[- ]haves?(?: \w+)?|
+        quick wins){LAST}|your mission|
         next (?:phase|milestones?){LAST}|(?:possible|future|suggested|potential) (?:improvements|
         enhancements)|to be done|how to (?:continue|resume|proceed)|future(?: work)?|to-?dos?|
         actions?(?:{LAST}| items?)|actions? (?:required|needed|pending)|should do|guidance|
         recommendations?|instructions?|priorit(?:y|ies)|phasing|(?<!how )to (?:validate|verify|do|
         apply|test|check|fix|investigate|review|address|implement|resolve|add|build|write|finish|
         complete|ship)|left to do|follow[- ]?ups?|action items|treatment sequence|requirements for|
-        focus areas?|validation focus|backlog|work items|ordering|roadmap|implementation (?:order|
+        focus areas?|validation focus|backlog|work items|ordering|roadmap{LAST}|
+        implementation (?:order|
         plan|sequence|phases|steps)|(?:should|must|shall)(?! read)(?=.*:$| do)
         """,
         column=r"""
@@ -334,7 +346,8 @@ WORDS: tuple[Words, ...] = (
         sure=r"""
         \A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?(?:should |must |
         need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|(?-i:TODO)|
-        (?:still )?(?:needs? to|remains to) be \w+|still needs? (?:to )?\w+|needs (?:review|testing|
+        (?<!n't )(?<!not )(?:still )?(?:needs? to|remains to) be \w+|still needs? (?:to )?\w+|
+        needs (?:review|testing|
         validation|verification|tests|docs)|(?:should|must|shall) (?:now |next |then |
         be )?(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|update|review|
         document|investigate|executed|integrate|remove|replace|move|extend|decide|finish|
@@ -351,15 +364,15 @@ BY_KIND = {words.kind: words for words in WORDS}
 FIELDS = {
     "why": r"(?:\w+ )?(?:rationales?|reasons?|reasoning|justification|basis)|why\b.*|motivation|"
     r"because|evidence",
-    "alternatives": r"(?:\w+ )?(?:alternatives?|options)(?: \w+)?|rejected(?: \w+)?|"
+    "alternatives": r"(?:\w+ )?(?:alternatives?|options?)(?: \w+)?|(?:rejected|incorrect)(?: \S+)?|"
     r"(?:considered|instead of|over)(?: .*)?",
     "remedy": r"mitigations?\b.*|(?:\w+ )?fix(?:es)?(?: (?:applied|needed))?|.*resolution|"
     r"treatment|prevention|workaround|enforcement|suggested.*|remedy|solution(?: needed)?|"
     r"recommendation|how to (?:avoid|fix).*",
     "grade": r"severity|.*priority|likelihood|level|criticality|urgency",
     "status": r"status|state|result|verdict|outcome|pass(?:ed)?",
-    "aside": r"#|no\.?|id|.* id|owner|agent|effort|source|origin|path|file|date|phase|tier|timing|"
-    r"loc|complexity|category|(?:estimated|expected) \w+|time(?: \w+)?|duration|"
+    "aside": r"#|no\.?|nr\.?|num(?:ber)?|id|.* id|owner|agent|effort|source|origin|path|file|date|"
+    r"phase|tier|timing|loc|complexity|category|(?:estimated|expected) \w+|time(?: \w+)?|duration|"
     r".*\bconsumer|timestamp|assign(?:ed|ee)?(?: to)?",
     "detail": r"impact|implementation|validation|testing|trade-?offs?|consequences?|benefits?|"
     r"details?|context|examples?|scope|implications?",
@@ -390,11 +403,14 @@ _OTHER = any_of(r"""
 
 # "If anything is unclear:" announces no question, and "For the next agent" facts beside steps.
 _CONDITION = any_of(r"(?:if|when|in case|no)\b")
+_EVERY = any_of(r"(?:all|every|each|any)\b")
 _DONE = any_of(r"\W*(?:completed|finished|done|previous|past)\b")
 _FACTS = any_of(r"\b(?:context|state|status|files|resources|references|results|time|contact)\b")
 _PENDING = any_of(r"""
-    [(\[\u2014\u2013-] ?((?:still )?(?:pending|to-?do|not (?:yet )?started|next))[)\]]?$
+    (?<!decision )(?<!decisions )[(\[\u2014\u2013-] ?((?:still )?(?:pending|to-?do|
+    not (?:yet )?started|next))[)\]]?$
 """)
+_UNMADE = any_of(r"\b(decisions?) \((?:still )?(open|pending|undecided|tbd|unresolved)\)")
 _RECEIVER = any_of(r"\bnext (?:agent|session)\b|start here")
 # A heading below "Next steps" that tells of something else.
 _TELLING = any_of(r"""
@@ -409,6 +425,7 @@ _TELLING = any_of(r"""
 
 
 MAX_TITLE_WORDS = 7
+MAX_SUBJECT_WORDS = 5
 _NEAR = 25
 _SOLVED = any_of(r"\b(?:fixe[sd]|(?<!un)resolved|(?<!un)solved|closed|addressed|answered)\b")
 
@@ -416,6 +433,14 @@ _SOLVED = any_of(r"\b(?:fixe[sd]|(?<!un)resolved|(?<!un)solved|closed|addressed|
 def is_reference(title: str) -> bool:
     """Whether a heading introduces facts about the note itself, such as references."""
     return _REFERENCE.fullmatch(title.rstrip(": ")) is not None
+
+
+_SUPERSEDED = any_of(r"\b(?:superseded|obsolete|outdated|no longer (?:valid|current|applies))\b")
+
+
+def is_superseded(trail: tuple[str, ...]) -> bool:
+    """Whether a heading says that what is below it no longer holds."""
+    return any(map(_SUPERSEDED.search, trail))
 
 
 def is_solved(title: str) -> bool:
@@ -450,7 +475,7 @@ _VERBS = (
     r"validate|verify|wait|watch|wire|wrap|write"
 )
 _BEFORE_ORDER = (
-    r"\W*(?:(?:optional(?:ly)?|first|then|next|finally|also|now|please|immediately|p[0-3]|"
+    r"\W*(?:\d{1,2}[.)]\s+)?(?:(?:optional(?:ly)?|first|then|next|finally|also|now|please|immediately|p[0-3]|"
     r"(?:after|once|when|if|before|on) [^,:.]{1,60})[,:]?\s+)?"
 )
 ORDER = re.compile(rf"{_BEFORE_ORDER}(?:set up|clean up|follow up|{_VERBS})\b(?!:)", re.IGNORECASE)
@@ -488,7 +513,7 @@ def asks(step: str) -> bool:
 _TAIL = any_of(r"""
     \s*(?:$|[^\w\s]|(?:\w+ed|remains?|logs?|list|summary|notes?|analysis|assessment|register|
     overview|details?|items?|section|table|matrix|report|mitigations?|issues?|tasks?|problems?|
-    and|or|for|to|from|of|by|in|on|with|within|at|before|after|during|while|when|that|which|we|
+    and|or|for|to|from|of|by|in|on|with|within|at|before|after|during|while|when|that|which|the|we|
     i|you|is|are|still|us|me|found|identified|encountered|made|taken|resolved?|remaining|left|
     here|this|so|as|per|if|until|about|regarding|learned|needed|pending|required)\b)
 """)
@@ -513,6 +538,8 @@ def _announced(said: str) -> tuple[Cue, ...]:
         taken.append(match.span())
         # In the middle of a long line a word announces nothing.
         is_modal = match[0].lower() in ("should", "must", "shall")
+        if is_modal and _EVERY.match(said):
+            continue  # a rule
         if not is_long or is_modal or match.start() == 0 or match.end() >= len(said) - _NEAR:
             found.append(Cue(words.kind, 0.9, match[0].lower()))
     return tuple(found)
@@ -520,13 +547,14 @@ def _announced(said: str) -> tuple[Cue, ...]:
 
 # Sections of remarks, in which what restricts or surprises is a gotcha.
 _REMARKS = any_of(r"""
-    \b(?:notes|context|constraints?|discover(?:ies|y)|observations|remarks|insights?|environment|platform|
+    \b(?:notes|context|constraints?|discover(?:ies|y)|observations|remarks|insights?|environment|
+    platform|
     infrastructure|rules|contract|considerations|facts)\b
 """)
 _RESTRICTS = any_of(r"""
-    \b(?:not|cannot|never|only (?:if|when|works?|way|the)|must|requires?|unless|except|but|
-    however|careful|beware|deprecated|unsupported|intentional(?:ly)?|by design|on purpose|
-    silently|stale|duplicates?|flaky|fails?|breaks?|exceeds?|workaround|limit(?:ed|ation)s?|
+    \b(?:not|cannot|never|only (?:if|when|works?|way|the)|must|requires?|unless|careful|beware|
+    deprecated|unsupported|intentional(?:ly)?|by design|on purpose|
+    silently|duplicates?|flaky|fails?|breaks?|exceeds?|workaround|limit(?:ed|ation)s?|
     key (?:insight|discovery|finding)|note that)\b|n't\b
 """)
 
@@ -534,6 +562,8 @@ _RESTRICTS = any_of(r"""
 def restricts(trail: tuple[str, ...], said: str) -> bool:
     """Whether something said among remarks restricts what may be done, or surprises."""
     title = _bare(trail[-1]) if len(trail) > 1 and len(said.split()) > 4 else ""
+    if _FACTS.search(title.replace("context", "")):
+        return False
     return _REMARKS.search(title) is not None and _RESTRICTS.search(said) is not None
 
 
@@ -562,7 +592,9 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
         if is_solved(bare) and any(cue.kind in (GOTCHA, BLOCKER, QUESTION) for cue in cues):
             return None
         is_fact = _RECEIVER.search(bare) and any(map(_FACTS.search, trail[len(trail) - depth :]))
-        wide = () if is_fact else (NEXT, GOTCHA, DECISION, BLOCKER)
+        # A heading that names decisions among other things holds for what is directly below it.
+        is_short = len(bare.split()) <= MAX_SUBJECT_WORDS
+        wide = () if is_fact else (NEXT, GOTCHA, BLOCKER, *((DECISION,) if is_short else ()))
         cues = [cue for cue in cues if is_near or cue.kind in wide]
         is_addressed = said and cues and _RECEIVER.search(cues[0].words) is not None
         if is_addressed and not _announced(_RECEIVER.sub("", bare)) and not is_to_do(said):
@@ -570,7 +602,7 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
         if cues:
             cue = _by_form(cues, said)
             return cue._replace(confidence=0.9 - 0.05 * min(depth, 3))
-        if _TELLING.search(bare):
+        if _TELLING.search(bare) or _DONE.match(bare):
             return None
         is_near = is_near and title.endswith(":")
     return None
@@ -578,7 +610,7 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
 
 _ORDER_TITLE = any_of(r"""
     \W*(?:\d+[.)] ?)?(?:build|verify|implement|test|fix|deploy|check|validate|finish|ship|
-    migrate|do)(?: (?:it|this|these|first|now|next))?
+    migrate|do)(?: (?:it|this|these|first|now|next))?|(?:\w+ )?tasks
 """)
 
 
@@ -614,7 +646,7 @@ def _by_form(cues: list[Cue], said: str) -> Cue:
 def _bare(title: str) -> str:
     """A heading or key in plain words: `nextSteps:` as `next Steps`."""
     spaced = _CAMEL.sub(" ", title) if " " not in title else title
-    return _ASIDE.sub("", spaced).replace("_", " ").strip()
+    return _ASIDE.sub("", _UNMADE.sub(r"\1 \2", spaced)).replace("_", " ").strip()
 
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -622,7 +654,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 def by_column(name: str) -> Cue | None:
     """The kind announced by the name of a column or member."""
-    named = name.replace("_", " ")
+    named = _ASIDE.sub("", name.replace("_", " ")).strip()
     return _first_cue(0.9, ((words.kind, words.column.fullmatch(named)) for words in WORDS))
 
 
@@ -648,6 +680,8 @@ def by_opening(text: str) -> Cue | None:
     """The kind that a line names before its first colon."""
     bare = _SNAKE.sub(lambda match: match[0].replace("_", " "), without_signs(text))
     cue = _first_cue(0.9, ((words.kind, words.label.match(bare)) for words in WORDS))
+    if cue and cue.kind == GOTCHA and is_solved(cue.words):
+        return None
     if cue and cue.words == "recommendation:" and ORDER.match(bare, len(cue.words)):
         cue = cue._replace(kind=NEXT)
     return cue or (Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None)
@@ -667,8 +701,8 @@ def by_words(text: str) -> Cue | None:
         # What a reader should verify is asked for a yes or no; it is nothing that nobody knows.
         return None if _CHECK.match(without_signs(text)) else Cue(QUESTION, 0.7, "?")
     # "No field needs to be added" is nothing to do, "Fix the crash when it starts" no warning.
-    excluded = NEXT if _NO.match(text) else GOTCHA if _REPAIR.match(text) else ""
-    told = (words for words in WORDS if words.kind != excluded)
+    excluded = (NEXT, BLOCKER) if _NO.match(text) else (GOTCHA,) if _REPAIR.match(text) else ()
+    told = (words for words in WORDS if words.kind not in excluded)
     return _first_cue(0.6, ((words.kind, words.sure.search(text)) for words in told))
 
 
@@ -746,6 +780,8 @@ _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _ITEM = re.compile(
     r"([ \t]*)(?:(?:[-*+\u2022]|\d{1,9}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?|\[([ xX])\][ \t]+)(?=\S)"
 )
+_BOLD_TOPIC = re.compile(r"\*\*[^*:\n]{2,60}(?::\*\*|\*\*:)[ \t]+\S")
+_OPEN_SIGN = re.compile("[\u2610\u2b1c\u23f3\U0001f532]")
 _KEY = re.compile(r"[a-z][a-z0-9_]*:")
 _STRUCK = re.compile(
     r"[ \t]*~~[^~]{1,2000}~~[ \t]*"
@@ -1027,8 +1063,10 @@ class _BlockParser:
             self.end = line.end
         else:
             self.close()
-            if self.is_label_used:
-                self.label = ""  # it was the heading of a list that is over
+            # It was the heading of a list that is over; paragraphs that name their topics are one.
+            is_next = self.found[-1:] and self.found[-1].form == "text"
+            if self.is_label_used and not (is_next and _BOLD_TOPIC.match(text)):
+                self.label = ""
             self._begin("text", line, begin)
             self.is_labelled = _opens_kind(text)
 
@@ -1110,8 +1148,10 @@ class _BlockParser:
             if self.form == "text":
                 # The end of a paragraph that leads to a list is the list's heading.
                 last = said.rpartition(". ")[2]
-                self.label = last if is_label(last) and last.endswith(":") else ""
-                self.is_label_used = False
+                is_topic = bool(self.label) and _BOLD_TOPIC.match(text) is not None
+                if not is_topic or last.endswith(":"):
+                    self.label = last if is_label(last) and last.endswith(":") else ""
+                    self.is_label_used = False
         self.form = self.check = ""
         self.is_gap = False
 
@@ -1130,7 +1170,8 @@ def _opens_kind(text: str) -> bool:
 def _check(item: re.Match[str]) -> str:
     """Whether an item is done or to do, by its checkbox or strikethrough."""
     is_done = is_struck(item.string[item.end() :]) or (item[2] or item[3] or " ") != " "
-    return "done" if is_done else "todo" if item[2] or item[3] else ""
+    is_open = item[2] or item[3] or _OPEN_SIGN.match(item.string, item.end())
+    return "done" if is_done else "todo" if is_open else ""
 
 
 def markdown_blocks(text: str, start: int = 0) -> list[Block]:
@@ -1287,9 +1328,15 @@ def _is_record(node: _Node, keys: tuple[str, ...], *, is_entry: bool) -> bool:
     Below a key that announces items, members may be lists of texts, and an object that isn't in a
     list counts if it names a field such as the reason; any other holds an item by key.
     """
-    if node.form != "object" or not node.members or len(keys) < 2:
+    if node.form != "object" or not node.members:
         return False
     parts = [part for _, part in node.members]
+    if len(keys) < 2:
+        # The report itself is a decision, or a list of them.
+        kinds = {cue.kind for key, _ in node.members if (cue := by_column(key))}
+        has_why = any(field_of(key) == "why" for key, _ in node.members)
+        is_flat = all(inner.form == "scalar" for part in parts for _, inner in part.members)
+        return kinds == {DECISION} and has_why and is_flat
     if by_heading(keys) is None:
         return is_entry and all(part.form == "scalar" for part in parts)
     if any(inner.form != "scalar" for part in parts for _, inner in part.members):

@@ -42,6 +42,7 @@ from passdown.imports.note_blocks import (
     is_exact,
     is_reference,
     is_solved,
+    is_superseded,
     is_to_do,
     lines_of,
     markdown_blocks,
@@ -150,7 +151,7 @@ _PLACE = re.compile(r"`([^`\n]{1,200})`")
 _NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*(?:-\d[\d.,]*)?\s?(?:%|\w{1,12})?(?:\s?/\s?\d+)?")
 # A text of references only, such as "FR-FEAT-001 through FR-FEAT-005", is empty without these.
 _IDS = re.compile(
-    r"\b[A-Z][A-Z0-9]{0,20}(?:-[A-Z0-9/]{1,20}){1,6}\b|\b(?:through|and|to|or)\b|[\W\d_]+"
+    r"\b[A-Z][A-Z0-9]{0,20}(?:[-_][A-Z0-9/]{1,20}){1,6}\b|\bv\d[\d.]*|\b(?:through|and|to|or)\b|[\W\d_]+"
 )
 _HIGH = any_of(r"\b(?:critical|high|urgent|severe|p[01]|must|blocker)\b|^1$")
 _LOW = any_of(r"\b(?:low|minor|p3|nice to have)\b")
@@ -229,7 +230,7 @@ def _sentence_parts(kind: str, text: str, *, is_listed: bool) -> _Parts:
 def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     """What was decided, why, and over what."""
     others = _rejected(said)
-    match = _WHY.search(said, 8)
+    match = _WHY.search(said, 4)
     if match and is_listed and match[0].strip() in ("--", "\u2014"):
         # A dash in what explains the decision isn't where the reason begins.
         match = None if _NEXT_SENTENCE.search(said[: match.start()], 8) else match
@@ -288,6 +289,8 @@ def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
     text = storable(main.text)
     for cell in held.values():
         field = field_of(cell.name)
+        if _COUNTER.fullmatch(cell.name) or (kind == DECISION and _is_record_keeping(cell)):
+            continue
         if field == "alternatives" and kind == DECISION:
             others += cell.parts or _listed(cell.text)
         elif field in ("why", "remedy", "grade"):
@@ -311,6 +314,17 @@ def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
     if kind == DECISION:
         alternatives = alternatives or tuple(map(storable, _rejected(f"{main.text}. {why}")))
     return _Parts(text, why, alternatives, remedy, grade, tuple(more))
+
+
+_COUNTER = any_of(r"#|(?:no|nr|num|number)\.?")
+_TAKEN = any_of(r"\W*(?:accepted|approved|active|agreed|final|locked|made|adopted|in force)\b.*")
+
+
+def _is_record_keeping(cell: Cell) -> bool:
+    """Whether a column only says that a decision was taken, or when."""
+    if cell.name.lower() in ("status", "state"):
+        return bool(_TAKEN.fullmatch(cell.text) or _SETTLED.fullmatch(cell.text))
+    return cell.name.lower() in ("date", "decided on", "timestamp")
 
 
 _NO_TOPIC = any_of(r"status|state|owner|agent|assign\w*|effort|estimate|date|id")
@@ -337,6 +351,7 @@ def _main_column(cells: Sequence[Cell], kind: str) -> str:
         if not name or BY_KIND[kind].column.fullmatch(name) or name.lower() in _MAIN_NAMES[kind]:
             return cell.name
     about = [c for c in cells if not field_of(c.name) and not _is_figure(c.text)]
+    about = about or [c for c in cells if field_of(c.name) == "alternatives"]
     return max(about or cells, key=lambda cell: len(cell.text)).name
 
 
@@ -375,7 +390,8 @@ _CRITERIA = any_of(r"""
 """)
 _OVER_MARK = any_of(r"""
     \((?:resolved|fixed|closed|done|complete[d]?)\)|\u2705|[\u2014\u2013:-] ?(?-i:COMPLETED?|
-    DONE)\b|\b(?:is|are) now (?:removed|fixed|done|resolved|gone|complete[d]?)\b
+    DONE|CLOSED|FIXED|RESOLVED)\b|\b(?:is|are) now (?:removed|fixed|done|resolved|gone|
+    complete[d]?)\b
 """)
 _RESOLVED = any_of(r"resolved\b")
 _FIGURES = any_of(r"""
@@ -436,7 +452,9 @@ class _ItemExtractor:
         """Take what a block says; `after` are the blocks that follow."""
         self._after = after
         is_about = not self.is_report and block.trail and is_reference(block.trail[-1])
-        if is_about and not (block.form == "row" and _by_status(block)):
+        opening = by_opening(block.text) if block.form in ("text", "item") else None
+        is_said = is_exact(opening) if opening else block.form == "row" and _by_status(block)
+        if is_superseded(block.trail) or (is_about and not is_said):
             return
         if self._told and block.trail[: len(self._told)] == self._told:
             return  # the section is one item, which its heading names
@@ -547,14 +565,15 @@ class _ItemExtractor:
         is_stuck = words is not None and words.kind == BLOCKER
         if _is_fact(self.text[block.start : block.end]) and not is_stuck:
             return
+        opening, rest = by_opening(block.text), block.text.partition(":")[2].strip(" `")
         if block.check == "todo":
-            if not any(map(_CRITERIA.search, block.trail[-2:])):
-                self._add(Cue(NEXT, 0.95, "[ ]"), block)
+            # "[ ] Constraint: no helper" is to be read, "[ ] Bug: fix the login" to be done.
+            is_told = opening is not None and is_exact(opening) and not ORDER.match(rest)
+            self._box(block, opening if is_told else None)
             return
         heading = by_heading(block.trail, block.text) or by_order(block.trail, block.text)
         if not block.cells and self._is_attached(block, heading):
             return
-        opening, rest = by_opening(block.text), block.text.partition(":")[2].strip(" `")
         is_shouted = _SHOUTED.match(block.text) is not None
         # "Bug: fix the login" among steps is one.
         is_step = heading is not None and heading.kind == NEXT and ORDER.match(rest) is not None
@@ -569,8 +588,16 @@ class _ItemExtractor:
         else:
             self._labelled(block)
 
+    def _box(self, block: Block, opening: Cue | None) -> None:
+        if opening:
+            self._add(opening, block)
+        elif not any(map(_CRITERIA.search, block.trail[-2:])):
+            self._add(Cue(NEXT, 0.95, "[ ]"), block)
+
     def _announced(self, heading: Cue, block: Block) -> None:
         """An item below a heading; a blocker that is put as an order is a step, too."""
+        if heading.kind == GOTCHA and _TICKET.match(block.text):
+            heading = heading._replace(kind=NEXT)  # issues of a tracker are work
         if heading.kind == DECISION and block.text.endswith("?"):
             self._add(heading._replace(kind=QUESTION), block)
         elif not _is_over(heading.kind, block.text):
@@ -608,16 +635,19 @@ class _ItemExtractor:
             self._remark(self._part(block, start, end), is_one=is_one)
 
     def _remark(self, part: Block, *, is_one: bool) -> None:
-        """A line of a paragraph below a heading. A warning among steps is no step; what follows a
-        step explains it, unless it is put as one.
+        """A line of a paragraph below a heading. A warning among steps is no step, nor is a warning
+        or a question below a list of decisions one; what follows a step explains it, unless it is
+        put as one.
         """
         opening, heading = by_opening(part.text), by_heading(part.trail[-1:], part.text)
         if opening and is_exact(opening):
             self._add(opening, part)
         elif heading and (is_one or not (part.text.endswith(":") or _is_beside(part.text))):
-            words = by_words(part.text) if heading.kind == NEXT else None
-            is_more = heading.kind == NEXT and NEXT in self._taken.get(part.trail, ())
-            if words and words.kind == GOTCHA:
+            is_more = heading.kind in self._taken.get(part.trail, ())
+            is_below = heading.kind == DECISION and is_more and not _NEXT_SENTENCE.search(part.text)
+            words = by_words(part.text) if heading.kind == NEXT or is_below else None
+            is_more = is_more and heading.kind == NEXT
+            if words and (words.kind == GOTCHA or (is_below and words.kind in MAIN)):
                 self._add(words, part)
             elif is_more and not is_to_do(part.text):
                 self._hint(heading, part)
@@ -699,7 +729,8 @@ class _ItemExtractor:
             cue = by_opening(said) or by_words(said)
             if cue and cue.words == "?" and self._is_answered(block, end):
                 cue = None
-            if cue is None and restricts(block.trail, said):
+            is_advice = block.form == "item" or ORDER.match(said) is not None
+            if cue is None and is_advice and restricts(block.trail, said):
                 cue = Cue(GOTCHA, 0.55, "among remarks")
             if cue and cue.kind in (MAIN if not self.is_report else (GOTCHA,)):
                 self._add(cue, place)
@@ -746,12 +777,16 @@ class _ItemExtractor:
             return
         if cue is None or cue.kind not in MAIN:
             return
+        answer = _answer(block) if cue.kind == QUESTION else ""
+        if answer:
+            named, cue = answer, Cue(DECISION, 0.8, answer.lower())
         if cue.kind == QUESTION and block.trail and is_solved(block.trail[-1]):
             return
         fact = next((cell.text for cell in cells if cell.name == named), "")
         if named and (_is_nothing(fact) or not fact):
             return
-        if cue.kind != DECISION and _is_settled(cue.kind, block):
+        is_compared = not named and any(_COMPARING.fullmatch(cell.name) for cell in cells)
+        if is_compared or (cue.kind != DECISION and _is_settled(cue.kind, block)):
             return
         self._keep(cue, _cell_parts(cue.kind, cells, named), block)
 
@@ -776,7 +811,7 @@ class _ItemExtractor:
     def _row_cue(self, block: Block) -> tuple[str, Cue | None]:
         """The column that shows a row's kind, if one does, and the cue."""
         if self.is_report:
-            cue = by_heading(block.trail) or _by_status(block)
+            cue = by_heading(block.trail) or _by_status(block) or _reasoned(block)
             column = next((c.name for c in block.cells if self._is_main(c, cue)), "")
             return column, cue
         columns = [(c.name, cue) for c in block.cells if (cue := by_column(c.name))]
@@ -854,13 +889,18 @@ class _ItemExtractor:
         fields = _fields(cue.kind, parts)
         main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
         is_verdict = cue.kind == DECISION and _VERDICT.fullmatch(main) is not None
-        if not main or (cue.kind, main) in self._said or _is_figure(main) or is_verdict:
+        said = f"{main} {fields.get('alternatives', '')}"
+        if not main or (cue.kind, said) in self._said or _is_figure(main) or is_verdict:
+            return
+        above = by_heading(block.trail) if cue.kind == DECISION else None
+        if above and above.kind == QUESTION and not _DECIDED.match(cue.words):
+            self._hint(cue, block)  # an option, or what is recommended, where nothing is decided
             return
         is_marked = is_exact(cue) or cue.words == "\u26a0" or block.check == "todo"
         if cue.kind in _ACTIVE and not is_marked and self._is_description(block):
             self._hint(cue, block)
             return
-        self._said.add((cue.kind, main))
+        self._said.add((cue.kind, said))
         is_bare = cue.kind == BLOCKER and main.lower().startswith("blocked")
         if is_bare and len(main.split()) < MIN_BLOCKER and self._after:
             # "Blocked: another team" states the fact; the cause is in the next paragraph.
@@ -886,6 +926,8 @@ class _ItemExtractor:
         return is_described and by_heading(block.trail) is None
 
 
+_DECIDED = re.compile("deci(?:ded|sion)|resol|answer|ruling|outcome|final|chose|went|settled")
+_TICKET = re.compile(r"#\d{1,6}\b")
 _FORBIDDEN = re.compile(r"(?:do|must)[_ ]not|don'?t|never")
 _ACTIVE = (GOTCHA, NEXT)
 _EFFECT = any_of(r"impact|consequence|implication|status|owner|file|path")
@@ -928,10 +970,11 @@ def _is_step(title: str, below: Sequence[Block]) -> bool:
     """Whether a numbered heading is a step itself, and not the title of a list of steps."""
     bare = _NUMBERED_TITLE.sub("", title)
     is_plain = all(each.form in ("text", "code", "label") for each in below)
-    has_rows = any(each.form in ("row", "heading") for each in below)
+    has_groups = any(each.form in ("row", "heading") for each in below)
     is_order = ORDER.match(bare) is not None
-    is_numbered = bare != title
-    return not has_rows and ((is_numbered and (is_plain or is_order)) or (is_plain and is_order))
+    # A list directly below it holds the steps; text or code explains it.
+    is_told = is_plain or is_order or below[0].form in ("text", "code")
+    return not has_groups and (is_told if bare != title else is_plain and is_order)
 
 
 _ANSWERED = any_of(r"""
@@ -942,9 +985,13 @@ _ANSWER = any_of(r"""
     \W*(?:a\d*:|answer(?:ed)?\b|decision\b|decided\b|resol(?:ution|ved)\b|recommend(?:ation|
     ed)\b|verdict\b|ruling\b|response\b|yes\b|no\b|confirmed\b|\u2192|->)
 """)
-_ANSWER_COLUMN = any_of(r"(?:final )?(?:resolution|answer|ruling|outcome)s?")
+_ANSWER_COLUMN = any_of(r"(?:final )?(?:resolution|answer|ruling|outcome|decision)s?")
 _OPEN_ANSWER = any_of(r"""
     (?:-|\u2014|\?|tbd|open|pending|none|n/?a|unknown|undecided|unresolved|deferred)(?!\w)|$
+""")
+_COMPARING = any_of(r"pros?|cons?|advantages?|disadvantages?|pros (?:and|&|/) cons")
+_CHOICE_COLUMN = any_of(r"""
+    (?:\w+ )?(?:option|choice|selection|technology|tech|tool|library|approach|pick|alternatives?)s?
 """)
 _CHOICE_HEADING = any_of(r"\b(?:choice|decision|chosen|approach)\b")
 
@@ -993,12 +1040,21 @@ def _by_status(block: Block) -> Cue | None:
     return Cue(BLOCKER if match["blocked"] else NEXT, 0.7, match[0].lower()) if match else None
 
 
+def _reasoned(block: Block) -> Cue | None:
+    """An object with a member for the decision and one for the reason."""
+    cues = [cue for cell in block.cells if (cue := by_column(cell.name))]
+    has_why = any(field_of(cell.name) == "why" for cell in block.cells)
+    return next((cue for cue in cues if has_why and cue.kind == DECISION), None)
+
+
 def _row_by_cells(block: Block) -> Cue | None:
     """A row's kind by the status of a task, a reason, something missing, or its rank."""
     if by_status := _by_status(block):
         return by_status
+    # Tests that are skipped and files to read have reasons, too.
+    is_choice = any(_CHOICE_COLUMN.fullmatch(cell.name) for cell in block.cells)
     for cell in block.cells:
-        if cell.name.lower() in ("rationale", "why", "reason"):
+        if cell.name.lower() == "rationale" or (is_choice and field_of(cell.name) == "why"):
             return Cue(DECISION, 0.7, cell.name.lower())
         if cell.name.lower() in ("status", "state") and _MISSING.match(cell.text.strip(" *")):
             return Cue(GOTCHA, 0.7, cell.text.lower()[:60])
@@ -1033,10 +1089,13 @@ def _is_settled(kind: str, block: Block) -> bool:
     status = [c.text for c in block.cells if c.name.lower() in ("status", "state")]
     if any(_SETTLED.match(text.strip(" *")) for text in status):
         return True
-    answers = [c for c in block.cells[1:] if not _OPEN_ANSWER.match(c.text.strip(" *`"))]
-    return kind == QUESTION and any(
-        _RESOLVED.match(c.text.strip(" *")) or _ANSWER_COLUMN.fullmatch(c.name) for c in answers
-    )
+    return kind == QUESTION and any(_RESOLVED.match(c.text.strip(" *")) for c in block.cells[1:])
+
+
+def _answer(block: Block) -> str:
+    """The column that answers the question of a row, if it does."""
+    answers = (c for c in block.cells[1:] if not _OPEN_ANSWER.match(c.text.strip(" *`")))
+    return next((c.name for c in answers if _ANSWER_COLUMN.fullmatch(c.name)), "")
 
 
 # The header
