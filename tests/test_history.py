@@ -115,6 +115,7 @@ def test_a_diff_shows_what_was_added_changed_and_removed(ws: Workspace) -> None:
             "phase": "reviewing",
             "artifacts": [{"path": "src/config.py"}],
             "decisions": [{"summary": "s", "rationale": "r"}],
+            "blockers": [],
         }
     )
     difference = ws.diff("T-1", 2, 3)

@@ -40,7 +40,7 @@ READING = (
     "gate list",
     "brief T-1 --agent coder --no-record",
     "why T-1#d1 --agent coder",
-    "switch --task T-1 --to coder --no-record",
+    "switch --task T-1 --to coder --no-record --budget 1200",
     "artifact list",
     "artifact list --task T-1",
     "context T-2",

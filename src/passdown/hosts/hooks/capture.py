@@ -13,6 +13,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
+from passdown.core.kinds import STOPS
 from passdown.core.names import path_problems
 from passdown.core.redaction import redact
 from passdown.hosts.definitions import GEMINI
@@ -428,9 +429,10 @@ def draft_text(task: str, agent: str, session: HookSession, changed: Iterable[Ch
     lines = [
         "# Complete this, then record it: passdown handoff FILE",
         "# outcome: completed | partial | failed | blocked",
+        f"# stopped: {' | '.join(STOPS)} (with partial, if something ran out)",
         f"task: {_quoted(task)}",
         f"from_agent: {_quoted(agent)}",
-        "# to_agent: who continues",
+        "# to_agent: who continues; completed without one completes the task",
         'summary: ""',
         *_listed(
             "artifacts",

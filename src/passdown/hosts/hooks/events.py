@@ -307,6 +307,8 @@ def _checkpoint(
     session, fault = capture_session(session, context.call, root)
     context.faults.extend([fault] if fault else [])
     if not name:
+        if session.task and handoffs_of(workspace.task(session.task)) > session.handoffs:
+            archive_draft(folder, session.task)  # its handoff has completed the task
         return session._replace(unfinished=False)
     task = workspace.task(name)
     session = _bound(session, task)
