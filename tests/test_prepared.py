@@ -154,3 +154,18 @@ def test_a_context_needs_a_source_and_a_time_with_a_zone() -> None:
         ("source", "empty"),
         ("at", "invalid_time"),
     ]
+
+
+def test_a_prepared_handoff_takes_a_counter(ws: Workspace) -> None:
+    """The command's summary is counted by it, and the counter is no field of the handoff."""
+
+    def every_character(text: str) -> int:
+        return len(text)
+
+    command = ws.prepare_handoff(
+        "T-1", "coder", "implementing", summary="word " * 300, counter=every_character
+    )
+    assert 0 < len(command.context_summary) <= 500
+    assert len(ws.prepare_handoff("T-1", "coder", "implementing").context_summary) > 0
+    with pytest.raises(InvalidInput, match="counter"):
+        ws.prepare_handoff("T-1", "coder", "implementing", counter="words")

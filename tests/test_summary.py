@@ -314,6 +314,25 @@ def test_a_huge_task_has_a_small_summary(ws: Workspace) -> None:
 
 
 @pytest.mark.promise("S1-9")
+def test_what_is_stored_of_a_long_summary_fits_by_the_workspace_s_counter_too(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever counter a handoff names: the next reader counts by the workspace's."""
+    from passdown.cli.main import main
+
+    ws.create_task("T-1", title="t", agent="planner")
+    words = "ንድፍና ትግበራ " * 200
+    given = tmp_path / "am.json"
+    given.write_text(json.dumps({"task": "T-1", "outcome": "completed", "summary": words}), "utf-8")
+    monkeypatch.chdir(ws.root)
+    assert main(["handoff", str(given), "--counter", "chars4"]) == 0
+    said = ws.files.state_document("T-1")["context_summary"]
+    assert len(said) > 100
+    assert counter_of("o200k_base").tokens(said) <= 500
+    assert chars4(said) <= 500
+
+
+@pytest.mark.promise("S1-9")
 @pytest.mark.parametrize("counter", ["o200k_base", "cl100k_base", "chars4"])
 def test_the_command_keeps_its_limit_by_the_counter_that_is_named(
     ws: Workspace, counter: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

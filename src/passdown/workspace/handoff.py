@@ -160,7 +160,9 @@ def _accepted(
         task=plain["task"],
         kind="handoff",
         author=plain["from_agent"],
-        body=_with_context_summary(context.with_hashes(body), by),
+        body=_with_context_summary(
+            context.with_hashes(body), {by, counter_of(context.settings.counter)}
+        ),
         key=key,
         expect_version=plain.get("expect_version"),
         rebase=rebase,
@@ -215,13 +217,19 @@ def _completed(
     return handoff, [Problem("phase", "stays_open", message, "", fix, "warning")]
 
 
-def _with_context_summary(body: JsonObject, by: Counter) -> JsonObject:
-    """A body whose summary isn't longer than one may be, or that says beside it what fits."""
+def _with_context_summary(body: JsonObject, counters: set[Counter]) -> JsonObject:
+    """A body whose summary isn't longer than one may be by any of the counters, or that says beside
+    it what fits.
+    """
+
+    def most(text: str) -> int:
+        return max(counter.tokens(text) for counter in counters)
+
     words = body.get("summary", "")
-    if bounded(words, counter=by) == words:
+    if bounded(words, counter=most) == words:
         return body
     # Secrets go first: half of one isn't recognised.
-    return {**body, "context_summary": bounded(redact(words)[0], counter=by)}
+    return {**body, "context_summary": bounded(redact(words)[0], counter=most)}
 
 
 def _changed_since(
@@ -285,6 +293,7 @@ def prepare_handoff(
     phase: str,
     *,
     outcome: str = "completed",
+    counter: CounterLike = None,
     **fields: Any,
 ) -> HandoffCommand:
     """Prepare a handoff of a task by its holder: its command, with what it would change.
@@ -297,10 +306,11 @@ def prepare_handoff(
         to_agent: The receiver.
         phase: The phase that the task enters.
         outcome: completed, partial, failed or blocked.
+        counter: As of `hand_off`.
         **fields: Other fields of the handoff.
     """
     given = {**fields, "task": task, "to_agent": to_agent, "phase": phase, "outcome": outcome}
-    return workspace.hand_off(given, dry_run=True)
+    return workspace.hand_off(given, dry_run=True, counter=counter)
 
 
 def check_handoff(
