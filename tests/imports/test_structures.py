@@ -87,6 +87,7 @@ def test_the_reason_of_a_short_decision_is_no_part_of_it() -> None:
 DECIDED = [
     "Key decisions:\n\n**Names:** Handles only.\n\n**Groups:** Small ones.\n",
     "## Decisions already made\n\n- Handles only\n- Small groups\n",
+    "## Decisions\n\n### 1. Handles only\n\n- No names\n- No photos\n\n### 2. Keep small\n\nSo.\n",
     "## What Ann has decided (do not re-open)\n\n- Handles only\n- Small groups\n",
     "Fixed technology choices:\n\n- names: handles\n- groups: small\n",
     "## Questions\n\n| Question | Answer |\n|---|---|\n| Names? | Handles |\n| Size? | Small |\n",
@@ -106,6 +107,7 @@ UNDECIDED = [
     "## Skipped\n\n| Test | Reason |\n|---|---|\n| test_big | It takes an hour |\n",
     "## Bugs\n\n| Bug | Resolution |\n|---|---|\n| Crash at start | Added a default |\n",
     "**Owner**: ann\n**Decision**: DECISION_146 v2.0.0 + DECISION_165\n**Date**: 2026-02-27\n",
+    "## Built\n\n- **Decision-core**: a pointer into the list\n",
     "## Decisions (superseded)\n\n- Use Go\n",
     "## Session 4: deployed the site and made editorial decisions\n\n### Shipping\n\n- Push it\n",
 ]
@@ -126,6 +128,9 @@ TO_DO = [
     "## Open issues\n\n- **#26 rotation** - verify\n- **#27 cards** - try\n- #29 x - CLOSED\n",
     "## Tasks\n\n- \u23f3 Port the exporter\n- Delete the shim\n\n### Done\n\n- Add the parser\n",
     "## Next moves, in order\n\n- Port the exporter\n- Delete the shim\n",
+    "## Next frontier\n\n- Port the exporter\n- Delete the shim\n",
+    "**Next steps (the work that is open, after seven runs in which every gain came\n"
+    "from the environment):**\n1. Port the exporter\n2. The shim\n",
     "## Status\n\n**Next:** port the exporter\n\n**Next:** delete the shim\n",
 ]
 
@@ -171,4 +176,5 @@ def test_a_box_before_a_constraint_is_to_be_read_and_before_an_order_to_be_done(
 
 
 def test_nothing_is_blocked_is_no_blocker() -> None:
+    assert said("# N\n\n- Memory: `m1-blocked-by-task`\n", "blockers") == []
     assert said("# N\n\nNothing is blocked on anything else.\n", "blockers") == []

@@ -105,11 +105,12 @@ _LAST = r"(?= ?$| ?[:(,&/+\u2014\u2013]| -)"
 
 def _words(kind: str, *, title: str, column: str, label: str, sure: str, weak: str) -> Words:
     sources = (
-        rf"\b(?:{title})(?!\w)".replace("{LAST}", _LAST),
+        # Part of a compound such as `decision-core` or `non-blocking` is another word.
+        rf"(?<!\w-)\b(?:{title})(?!-?\w)".replace("{LAST}", _LAST),
         rf"(?:{column})",
         # A few words may precede the colon: "Risk R-01:", "Decision (final):".
-        rf"(?:{label})\b(?:[^.:|\n]|\.(?=\w)){{0,40}}:(?=\s|$)",
-        rf"\b(?:{sure})\b",
+        rf"(?:{label})\b(?!-\w)(?:[^.:|\n]|\.(?=\w)){{0,40}}:(?=\s|$)",
+        rf"(?<!\w-)\b(?:{sure})\b",
         rf"\b(?:{weak})\b",
     )
     return Words(kind, *map(any_of, sources))
@@ -324,7 +325,7 @@ WORDS: tuple[Words, ...] = (
         then{LAST}|what to do|do (?:this )?(?:next|first)|before (?:you )?(?:merg|ship|releas|
         deploy|launch)\w*|(?:later|(?:short|medium|long)[- ]term|nice[- ]to[- ]haves?(?: \w+)?|
         quick wins){LAST}|your mission|
-        next (?:phase|milestones?){LAST}|(?:possible|future|suggested|potential) (?:improvements|
+        (?<![a-z] )next \w+{LAST}|(?:possible|future|suggested|potential) (?:improvements|
         enhancements)|to be done|how to (?:continue|resume|proceed)|future(?: work)?|to-?dos?|
         actions?(?:{LAST}| items?)|actions? (?:required|needed|pending)|should do|guidance|
         recommendations?|instructions?|priorit(?:y|ies)|phasing|(?<!how )to (?:validate|verify|do|
@@ -450,7 +451,7 @@ def is_solved(title: str) -> bool:
 
 def is_exact(cue: Cue) -> bool:
     """Whether a line opens with the word alone, such as `Risk:` or `Open question:`."""
-    return cue.words.endswith(":") and cue.words.count(" ") < 2
+    return cue.words.endswith(":") and _ASIDE.sub("", cue.words).replace(" :", ":").count(" ") < 2
 
 
 # The forms of an item: an order to do something, or a question.
@@ -1057,7 +1058,7 @@ class _BlockParser:
         elif self.form == "item" and (not self.is_gap or text[:1].isspace()):
             self.end = line.end
             self.is_gap = False
-        elif is_label(text):
+        elif is_label(text) and not self._is_wrapped(text):
             self._lead(line, begin)
         elif self.form == "text" and not self._is_other_fact(text):
             self.end = line.end
@@ -1093,6 +1094,10 @@ class _BlockParser:
         if name and self.form == "text" and field_of(name):
             return False
         return _opens_kind(text) or (bool(name) and by_name(name) is not None)
+
+    def _is_wrapped(self, text: str) -> bool:
+        """Whether a line goes on with the sentence of the line before."""
+        return self.form == "text" and text[:1].islower() and not self._is_line_over()
 
     def _is_line_over(self) -> bool:
         """Whether the block's last line ends a sentence, or is too short to be a wrapped one."""

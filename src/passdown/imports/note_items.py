@@ -517,7 +517,7 @@ class _ItemExtractor:
         """
         if _OVER_MARK.search(block.text) or any(each.check for each in below) or not block.trail:
             return
-        above = by_heading(block.trail)
+        above = by_heading(block.trail) if len(block.trail) > 1 else None
         direct = by_heading(block.trail[-1:]) if len(block.trail) > 1 else None
         is_issue = above.kind == GOTCHA if above else any(map(_FINDINGS.search, block.trail[-1:]))
         has_label = any(_FINDING_LABEL.fullmatch(_label_of(each)) for each in below)
@@ -527,7 +527,7 @@ class _ItemExtractor:
         if (is_issue or _ISSUE_TITLE.match(block.text)) and has_label:
             is_blocking = any(_BLOCKING.fullmatch(each.text) for each in below)
             cue, about = Cue(BLOCKER if is_blocking else GOTCHA, 0.8, "finding"), ""
-        elif direct and direct.kind in _TITLED and _is_titled(block.text, title, below):
+        elif direct and direct.kind in _TITLED and _is_titled(direct.kind, block.text, below):
             cue = direct._replace(confidence=0.8)
         elif above and above.kind == NEXT and below and _is_step(block.text, below):
             cue = above._replace(confidence=0.8)
@@ -954,13 +954,15 @@ _FINDING_LABEL = any_of(r"""
 _NUMBERED_TITLE = any_of(r"""
     \A(?:(?:step|task|item|action) )?#?\d{1,2}[.):]? *[\u2014\u2013:-]? *(?=\S+ \S)
 """)
-_TITLED = (GOTCHA, QUESTION, BLOCKER)
+_TITLED = (GOTCHA, QUESTION, BLOCKER, DECISION)
 
 
-def _is_titled(text: str, title: str, below: Sequence[Block]) -> bool:
+def _is_titled(kind: str, text: str, below: Sequence[Block]) -> bool:
     """Whether a heading below one that announces a kind is an item, and not the name of a group."""
-    if any(each.form in ("row", "heading") for each in below):
+    is_stated = kind == DECISION and any(by_name(_label_of(each)) for each in below)
+    if is_stated or any(each.form in ("row", "heading") for each in below):
         return False
+    title = _NUMBERED_TITLE.sub("", text)
     is_plain = all(each.form in ("text", "code", "label") for each in below)
     is_numbered = title != text or _ISSUE_TITLE.match(text) is not None
     return is_numbered or (is_plain and (bool(below) or len(title.split()) > 2))
