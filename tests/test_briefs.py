@@ -781,3 +781,27 @@ def test_what_does_not_fit_lets_smaller_items_pass(ws: Workspace) -> None:
     assert "T-1#d1" not in shown(small)
     assert sum("#d" in address for address in shown(small)) >= 4
     assert "T-1#d1" in shown(told(ws, 200))
+
+
+def test_what_to_look_up_is_a_line_of_the_brief(ws: Workspace) -> None:
+    """That of the last handoff, within the budget; where it has no room it is counted."""
+    hand(ws, summary="one", memory_refs=["req:001", "a key\nof two lines"])
+    text = ws.brief("T-1", agent="coder").text
+    assert "- memory_refs: req:001, a key of two lines\n" in text
+    assert "All: passdown state T-1" in text
+    found = json.loads(ws.brief("T-1", agent="coder", format="json").text)
+    assert {"id": "T-1:memory_refs", "by": "planner", "text": "req:001, a key of two lines"} in (
+        found["the_task"]
+    )
+    many = [f"memory:{number:04d}:of-a-long-name" for number in range(500)]
+    ws.hand_off(
+        task="T-1", from_agent="coder", to_agent="qa", outcome="completed", memory_refs=many
+    )
+    small, large = (ws.brief("T-1", agent="qa", budget=budget) for budget in (100, 1_000))
+    assert "memory_refs" not in small.text
+    assert small.tokens <= 100
+    assert small.left_out["task_text"] >= 1
+    assert "memory:0000:of-a-long-name" in large.text
+    assert " and 480 more\n" in large.text
+    ws.hand_off(task="T-1", from_agent="qa", to_agent="coder", outcome="completed", summary="two")
+    assert "memory_refs" not in ws.brief("T-1", agent="coder").text

@@ -183,7 +183,9 @@ class Work(AgentState, total=False):
 @pytest.mark.promise("S0-30", "S0-28")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_nodes_pass_memory_refs_and_what_they_stored(ws: Workspace, is_async: bool) -> None:
-    """What a node names, and every key that it stored in its turn, reach all later agents."""
+    """What a node names, and every key that it stored in its turn, reach all later agents; its
+    recorded handoff has them too.
+    """
     memory = LedgerMemory(ws)
 
     async def store() -> Plain:
@@ -214,6 +216,27 @@ def test_nodes_pass_memory_refs_and_what_they_stored(ws: Workspace, is_async: bo
     assert len(refs) == len(set(refs))
     assert "warnings" not in state or state["warnings"] == []
     assert "memory_refs" not in state
+    recorded = [each.get("memory_refs", []) for each in ws.files.state_document("T-1")["handoffs"]]
+    assert recorded[0] == ["named by the node", "workspace#d1", "req-001"]
+    assert recorded[1:] == [[], []]
+
+
+@pytest.mark.promise("S0-30")
+def test_what_a_turn_stored_is_with_its_handoff_to_every_receiver(ws: Workspace) -> None:
+    """In the record and in the brief of whoever gets the work, beside what the handoff names."""
+    memory = LedgerMemory(ws)
+
+    async def node(_: Plain) -> Plain:
+        await memory.store_embedding("req-001", "Users log in with a token")
+        handoff = {"summary": "done", "memory_refs": ["of the handoff"]}
+        return {"memory_refs": ["named"], "handoff": handoff}
+
+    asyncio.run(astep(node, {}, agent="analyst", to="pm", workspace=ws, task="T-1"))
+    refs = ("of the handoff", "named", "req-001")
+    assert ws.context.handoff_context("T-1").memory_refs == refs
+    line = "- memory_refs: of the handoff, named, req-001\n"
+    assert line in ws.brief("T-1", agent="pm").text
+    assert line in ws.switch("T-1", to_agent="pm").text
 
 
 @pytest.mark.promise("S0-30")

@@ -577,7 +577,7 @@ def end_turn(
     merged = apply_update(turn.view, state_fields(update), hop.schema)
     route = choose(merged)
     warnings += [*turn.warnings, *_in_place_warnings(hop, turn, route)]
-    handoff, unknown = _record_handoff(hop, turn, update, route)
+    handoff, unknown = _record_handoff(hop, turn, update, route, refs)
     warnings += problem_warnings(unknown, hop.agent)
     context = _next_context(hop, turn, merged, route, handoff)
     known = context["handoff_context"]["memory_refs"]
@@ -682,20 +682,22 @@ def _is_exact(turn: AgentTurn, update: Plain) -> bool:
 
 
 def _record_handoff(
-    hop: StepConfig, turn: AgentTurn, update: Plain, route: Route
+    hop: StepConfig, turn: AgentTurn, update: Plain, route: Route, refs: list[str]
 ) -> tuple[Plain, list[Problem]]:
     """Record the handoff, one for each receiver, and give its version and digest, and what of it
-    wasn't taken. The first has what was done and decided. One that the agent's own tool has
-    recorded isn't recorded again.
+    wasn't taken. The first has what was done and decided, all have what to look up. One that the
+    agent's own tool has recorded isn't recorded again.
     """
     workspace = workspace_of(hop.workspace)
     known = _recorded_by_tool(hop, turn, handoff_context_of(update))
     if known is not None:
         return known, []
     document = _handoff_document(hop, turn, update)
+    named = [*as_list(document.get("memory_refs")), *refs]
+    document["memory_refs"] = [ref for at, ref in enumerate(named) if ref not in named[:at]]
     first, *others = route.targets or ("",)
     command = workspace.hand_off({**document, "to_agent": "" if first == hop.agent else first})
-    kept = ("task", "from_agent", "summary", "metadata")
+    kept = ("task", "from_agent", "summary", "metadata", "memory_refs")
     for other in (each for each in others if each != hop.agent):
         also = {name: document[name] for name in kept}
         workspace.hand_off({**also, "outcome": "completed", "to_agent": other})

@@ -51,6 +51,7 @@ KIND_NAMES = {letter: names[1] for letter, names in _KINDS.items()}
 
 _SHORT_MARKERS = 8
 _BLOCKING = " (blocking)"
+_NAMED_REFS = 20
 NAMED_NEEDS = 3
 """How many of the tasks that it needs the first lines name; more than these are a text below."""
 
@@ -241,7 +242,9 @@ _STORY = ("id", "path", "status", "current_task", "branch")
 
 
 def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
-    """The task's own texts as parts: its title, its criteria, and the rest of its description."""
+    """The task's own texts as parts: its title, its criteria, and the rest of its description; and
+    what the last handoff says to look up.
+    """
     details, row = facts.row.details, facts.row
     story: Mapping[str, Any] = row.header.get("story") or {}
     texts = {
@@ -252,12 +255,13 @@ def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
         "inputs": one_line_list(details.get("inputs") or []),
         "outputs": one_line_list(details.get("outputs") or []),
         "needs": ", ".join(_needed(facts)) if len(facts.needs) > NAMED_NEEDS else "",
+        "memory_refs": first_few([one_line(ref) for ref in facts.memory_refs], _NAMED_REFS),
     }
+    authors = {"story": row.header.get("story_by", ""), "memory_refs": row.header["source_agent"]}
     found: dict[str, BriefPart] = {}
     for name, text in texts.items():
         if text:
-            line, author = f"- {name}: {text}\n", row.header["created_by"]
-            author = row.header.get("story_by", "") if name == "story" else author
+            line, author = f"- {name}: {text}\n", authors.get(name, row.header["created_by"])
             shown, hints = _with_notes(page, line, [])
             part = (f"{row.task}:{name}", "t", one_line(author), "full", shown, line, hints)
             found[name] = BriefPart(*part, is_first=name == "title")

@@ -49,10 +49,11 @@ class BriefFacts(NamedTuple):
     the others page by page, so that a large budget finds them too. `totals` has the number of all
     that hold, by kind letter, and `elsewhere` the same for what concerns all work. `labelled` are
     the addresses of those that are filed under something the receiver is about to do. `handoffs`
-    are the summaries of the latest handoffs, by task and position, the latest first; `own` gives
-    the positions of some items that are those of the receiver's own latest records. `content` reads
-    an item's record, `read_ahead` says of which items it will be asked next; `stale` names the
-    files that an item cites and that aren't what they were.
+    are the summaries of the latest handoffs, by task and position, the latest first; `memory_refs`
+    are what the last one says to look up; `own` gives the positions of some items that are those of
+    the receiver's own latest records. `content` reads an item's record, `read_ahead` says of which
+    items it will be asked next; `stale` names the files that an item cites and that aren't what
+    they were.
     """
 
     row: TaskRow
@@ -67,5 +68,6 @@ class BriefFacts(NamedTuple):
     content: Callable[[ItemRow], ItemContent]
     stale: Callable[[ItemRow, ItemContent], tuple[str, ...]]
     handoffs: Mapping[tuple[str, int], str] = MappingProxyType({})
+    memory_refs: tuple[str, ...] = ()
     own: Callable[[Sequence[ItemRow]], frozenset[int]] = lambda _: frozenset()
     read_ahead: Callable[[Sequence[ItemRow]], None] = lambda _: None

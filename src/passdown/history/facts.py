@@ -103,7 +103,10 @@ def facts_of(
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
     shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
     names = reader.needs(row.task)
-    reader.ahead(*(methodcaller("task", name) for name in names))
+    read = ItemTexts(reader)
+    last = next((item for item in own.items.values() if item.letter == "h"), None)
+    places = [methodcaller("records_at", stream_of(row.task), [last.position])] if last else []
+    reader.ahead(*places, *(methodcaller("task", name) for name in names))
     needed = {name: reader.task(name) for name in names}
     found = [each for each in needed.values() if each]
     others = (shared, *(_passed_on(reader, each, search) for each in found[:FIRST_NEEDS]))
@@ -117,7 +120,6 @@ def facts_of(
     answers = [_with_answer(item) for item in _answers(reader, row)]
     own.add(answers)
     checks = sum(item.letter == "c" for item in waiting)
-    read = ItemTexts(reader)
     elsewhere = Tally(g=len(gotchas))
     for pool in others:
         elsewhere.update(pool.totals())
@@ -154,6 +156,7 @@ def facts_of(
         elsewhere=elsewhere,
         state_file=state_file,
         own=own_positions,
+        memory_refs=tuple(read.content(last).entry.get("memory_refs", ())) if last else (),
         handoffs={(row.task, item.position): item.title for item in handoffs},
         content=read.content,
         stale=CitedFiles(reader, project, read).of,

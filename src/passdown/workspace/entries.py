@@ -528,7 +528,7 @@ def handoff_context(
 
     Args:
         task: The task.
-        agent: Whose decisions instead of the sender's.
+        agent: Whose decisions and handoff instead of the sender's.
         since: Only what came after this version.
     """
     with context.store.reading() as reader:
@@ -539,7 +539,8 @@ def handoff_context(
     decisions = [d for letter, d in items if letter == "d" and d["agent"] == (agent or sender)]
     live = [d for d in decisions if d["status"] in ("accepted", "proposed")]
     refs = [d["address"] for letter, d in items if letter in "pgqbnf" and d["status"] in _LIVE]
-    handed = sorted((d for letter, d in items if letter == "h"), key=itemgetter("version"))
+    handed = [d for letter, d in items if letter == "h" and agent in ("", d["from_agent"])]
+    handed.sort(key=itemgetter("version"))
     named = handed[-1].get("memory_refs", ()) if handed else ()
     return HandoffContext(
         source=sender,
