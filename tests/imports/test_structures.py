@@ -108,6 +108,7 @@ UNDECIDED = [
     "## Bugs\n\n| Bug | Resolution |\n|---|---|\n| Crash at start | Added a default |\n",
     "**Owner**: ann\n**Decision**: DECISION_146 v2.0.0 + DECISION_165\n**Date**: 2026-02-27\n",
     "## Built\n\n- **Decision-core**: a pointer into the list\n",
+    "## Working agreements\n\n### Start here\n\nRead the design.\n",
     "## Decisions (superseded)\n\n- Use Go\n",
     "## Session 4: deployed the site and made editorial decisions\n\n### Shipping\n\n- Push it\n",
 ]
@@ -178,3 +179,9 @@ def test_a_box_before_a_constraint_is_to_be_read_and_before_an_order_to_be_done(
 def test_nothing_is_blocked_is_no_blocker() -> None:
     assert said("# N\n\n- Memory: `m1-blocked-by-task`\n", "blockers") == []
     assert said("# N\n\nNothing is blocked on anything else.\n", "blockers") == []
+
+
+def test_a_number_and_a_sign_before_a_heading_are_no_part_of_it() -> None:
+    note = "# N\n\n## 9. \u26a0 Warnings / gotchas for next session\n\n- No window is shown\n"
+    assert said(note, "gotchas") == ["No window is shown"]
+    assert said(note, "suggested_next_steps") == []

@@ -311,7 +311,7 @@ WORDS: tuple[Words, ...] = (
         release|migration|deploy\w*|suggested|recommended|priority|roll-?out|task) (?:order|
         sequence){LAST}|(?:\w+(?:ment|[^c]tion|ing)|release|setup|roll-?out|
         recommended) steps{LAST}|critical path(?: items)?|required (?:changes|fixes|work)|focus on|
-        loose ends|(?:launch|release|deploy\w*|pre-\w+) checklist|work left|
+        loose ends|(?:launch|pre-\w+) checklist|work left|
         left ?overs?{LAST}|tomorrow|when you (?:come back|return|resume|pick)|(?:to|
         how to) start{LAST}|needs? (?:\w+ )?(?:test|review|fix|verif|check|
         work)\w*|(?:un(?:tested|finished)|incomplete|parked|deferred|in progress)(?:{LAST}| (?:work|
@@ -404,7 +404,7 @@ _OTHER = any_of(r"""
 
 # "If anything is unclear:" announces no question, and "For the next agent" facts beside steps.
 _CONDITION = any_of(r"(?:if|when|in case|no)\b")
-_EVERY = any_of(r"(?:all|every|each|any)\b")
+_EVERY = any_of(r"(?:all|every\w*|each|any\w*)\b")
 _DONE = any_of(r"\W*(?:completed|finished|done|previous|past)\b")
 _FACTS = any_of(r"\b(?:context|state|status|files|resources|references|results|time|contact)\b")
 _PENDING = any_of(r"""
@@ -646,10 +646,11 @@ def _by_form(cues: list[Cue], said: str) -> Cue:
 
 def _bare(title: str) -> str:
     """A heading or key in plain words: `nextSteps:` as `next Steps`."""
-    spaced = _CAMEL.sub(" ", title) if " " not in title else title
+    spaced = _NUMBERING.sub("", _CAMEL.sub(" ", title) if " " not in title else title)
     return _ASIDE.sub("", _UNMADE.sub(r"\1 \2", spaced)).replace("_", " ").strip()
 
 
+_NUMBERING = re.compile(r"\A(?:\d{1,2}[.)] +)?(?:[^\w\s(\[\"'`<]+ )?")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 

@@ -959,7 +959,9 @@ _TITLED = (GOTCHA, QUESTION, BLOCKER, DECISION)
 
 def _is_titled(kind: str, text: str, below: Sequence[Block]) -> bool:
     """Whether a heading below one that announces a kind is an item, and not the name of a group."""
-    is_stated = kind == DECISION and any(by_name(_label_of(each)) for each in below)
+    is_stated = kind == DECISION and (
+        by_heading(("", text)) is not None or any(by_name(_label_of(each)) for each in below)
+    )
     if is_stated or any(each.form in ("row", "heading") for each in below):
         return False
     title = _NUMBERED_TITLE.sub("", text)
