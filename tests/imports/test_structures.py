@@ -129,6 +129,7 @@ TO_DO = [
     "## Open issues\n\n- **#26 rotation** - verify\n- **#27 cards** - try\n- #29 x - CLOSED\n",
     "## Tasks\n\n- \u23f3 Port the exporter\n- Delete the shim\n\n### Done\n\n- Add the parser\n",
     "## Next moves, in order\n\n- Port the exporter\n- Delete the shim\n",
+    "## Recommended next session\n\n1. **Exporter** - port it\n2. **Shim** - delete it\n",
     "## Next frontier\n\n- Port the exporter\n- Delete the shim\n",
     "**Next steps (the work that is open, after seven runs in which every gain came\n"
     "from the environment):**\n1. Port the exporter\n2. The shim\n",

@@ -413,6 +413,7 @@ _PENDING = any_of(r"""
 """)
 _UNMADE = any_of(r"\b(decisions?) \((?:still )?(open|pending|undecided|tbd|unresolved)\)")
 _RECEIVER = any_of(r"\bnext (?:agent|session)\b|start here")
+_NEXT_SESSION = any_of(r"(?:the |recommended |suggested |proposed |planned )?next sessions?")
 # A heading below "Next steps" that tells of something else.
 _TELLING = any_of(r"""
     \b(?:learned|remember|works|working|completed|achieved|insights?|principles|facts|
@@ -598,6 +599,7 @@ def by_heading(trail: tuple[str, ...], said: str = "") -> Cue | None:
         wide = () if is_fact else (NEXT, GOTCHA, BLOCKER, *((DECISION,) if is_short else ()))
         cues = [cue for cue in cues if is_near or cue.kind in wide]
         is_addressed = said and cues and _RECEIVER.search(cues[0].words) is not None
+        is_addressed = is_addressed and not _NEXT_SESSION.fullmatch(bare)
         if is_addressed and not _announced(_RECEIVER.sub("", bare)) and not is_to_do(said):
             cues = []  # a fact for the next session
         if cues:
