@@ -805,3 +805,21 @@ def test_what_to_look_up_is_a_line_of_the_brief(ws: Workspace) -> None:
     assert " and 480 more\n" in large.text
     ws.hand_off(task="T-1", from_agent="qa", to_agent="coder", outcome="completed", summary="two")
     assert "memory_refs" not in ws.brief("T-1", agent="coder").text
+
+
+def test_a_blocking_question_of_a_needed_task_is_in_the_brief(ws: Workspace) -> None:
+    """With its whole address, while it is open; where it has no room it is counted."""
+    ws.create_task("T-0", title="Schema", agent="planner")
+    asked = [
+        {"question": "Which region do the tokens live in?", "blocking": True},
+        {"question": "Is the logo final?"},
+    ]
+    hand(ws, task="T-0", open_questions=asked)
+    ws.update_task("T-1", agent="planner", depends_on=["T-0"])
+    told = ws.brief("T-1", agent="coder")
+    assert "## Blocking questions\n- T-0#q1 Which region do the tokens live in?\n" in told.text
+    assert "logo" not in told.text
+    assert "question" not in told.left_out
+    assert ws.brief("T-1", agent="coder", budget=40).left_out["question"] == 1
+    ws.set_status("T-0#q1", "answered", agent="coder", reason="eu-west")
+    assert "Which region" not in ws.brief("T-1", agent="coder").text

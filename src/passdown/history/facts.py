@@ -165,11 +165,18 @@ def facts_of(
 
 
 def _passed_on(reader: Reader, row: TaskRow, search: FactQuery) -> _ItemPool:
-    """What a task passes on to those that need it: facts, patterns, warnings, files to read."""
+    """What a task passes on to those that need it: facts, patterns, warnings, files to read, and
+    questions that block it.
+    """
     first = dict.fromkeys(_PASSED_ON, FIRST_ELSEWHERE)
     found = _ItemPool(reader, row, first, search, is_passed_on=True)
-    found.add(reader.open_items(row.task, ("r",)))
+    found.add([item for item in reader.open_items(row.task, ("q", "r")) if _is_passed_on(item)])
     return found
+
+
+def _is_passed_on(item: ItemRow) -> bool:
+    """Whether those that need its task are told an open item."""
+    return item.letter != "q" or item.grade == "blocking"
 
 
 def _high_gotchas(reader: Reader, known: set[str]) -> list[ItemRow]:
@@ -371,10 +378,12 @@ class _ItemPool:
 def _totals_passed_on(reader: Reader, row: TaskRow) -> dict[str, int]:
     """How many items of each kind a task passes on."""
     live: dict[str, int] = dict(row.header["live"])
-    # Those of low severity aren't passed on; only the rows know how many that are.
+    # Those of low severity and what doesn't block aren't passed on; only the rows know how many.
     gotchas = reader.items_of_kind(row.task, "g") if live.get("g") else []
     live["g"] = sum(item.grade != "low" and item.status in LIVE for item in gotchas)
-    return {kind: live[kind] for kind in (*_PASSED_ON, "r") if live.get(kind, 0) > 0}
+    questions = reader.open_items(row.task, ("q",)) if live.get("q") else []
+    live["q"] = sum(map(_is_passed_on, questions))
+    return {kind: live[kind] for kind in (*_PASSED_ON, "q", "r") if live.get(kind, 0) > 0}
 
 
 def _pages_passed_on(reader: Reader, row: TaskRow, search: FactQuery) -> Iterator[list[ItemRow]]:
