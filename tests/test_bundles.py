@@ -252,6 +252,8 @@ ODD: list[tuple[str, Callable[[Document], Any]]] = [
     ("handoff", lambda body: body.update(blockers=["text"])),
     ("task_created", lambda body: body.update(title=None)),
     ("task_created", lambda body: body.pop("phase")),
+    ("task_created", lambda body: body.update(holder="mallory")),
+    ("task_created", lambda body: body.update(status="cancelled")),
     ("decided", lambda body: body["decisions"][0].update(address="T-2#d9")),
 ]
 
@@ -265,6 +267,40 @@ def test_a_well_sealed_bundle_with_odd_content_is_refused(
     manifest, lines = content(bundle)
     target = pack(tmp_path / "odd.zip", manifest, _change_body(lines, kind, change), mend=True)
     assert refused(there, target) != []
+
+
+HOLDERS: list[Any] = [[], {}, 0, False, None, "a b", "a\u202eb", {"a": 1}]
+STATUSES: list[Any] = [None, [], "completed"]
+ODD_CHANGES: list[Document] = [
+    *({"holder": value} for value in HOLDERS),
+    *({"status": value} for value in STATUSES),
+    *({"phase": "completed"}, {"claimed_by": "x"}, {"task": "T-9"}, {"agent": "x"}),
+    *({"metadata": {"a": 1}}, {"title": ""}, {}),
+]
+
+
+@pytest.mark.promise("P-7", "S0-34")
+@pytest.mark.parametrize("odd", ODD_CHANGES)
+def test_an_odd_change_of_a_task_is_refused(
+    here: Workspace, there: Workspace, tmp_path: Path, odd: Document
+) -> None:
+    """A change has what a task has, its status and who works on it, and nothing else."""
+    here.update_task("T-1", agent="planner", holder="planner")
+    here.maintenance.export(str(tmp_path / "b.zip"))
+    manifest, lines = content(tmp_path / "b.zip")
+
+    def change(body: Document) -> None:
+        body.pop("holder")
+        body.update(odd)
+
+    target = pack(
+        tmp_path / "odd.zip", manifest, _change_body(lines, "task_changed", change), mend=True
+    )
+    assert refused(there, target) != []
+    good = _change_body(lines, "task_changed", lambda body: body.update(holder="", status="open"))
+    there.maintenance.import_bundle(str(pack(tmp_path / "good.zip", manifest, good, mend=True)))
+    assert there.task("T-1").status == "open"
+    assert "T-1" in [each.task for each in there.tasks(status="ready")]
 
 
 @pytest.mark.promise("P-7", "S0-34")

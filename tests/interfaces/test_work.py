@@ -106,13 +106,92 @@ def test_a_title_makes_the_task(project: Path, cli: Run, as_json: Json) -> None:
     assert as_json("task", "new", "Другая задача")["task"].startswith("task-")
     assert as_json("task", "new", "Tests", "--id", "T-7")["task"] == "T-7"
     assert "reads like an id" in cli("task", "new", "T-8", code=2).err
-    assert "there is no task 'T-8'" in cli("start", "T-8", "--agent", "bob", code=1).err
+
+
+def test_one_word_that_is_no_task_makes_none(project: Path, cli: Run, as_json: Json) -> None:
+    """It is as likely an id with a slip; what would have been right is said."""
+    for word in ("T-8", "login", "OAuth2", "Логин", "C++", "workspace"):
+        refused = cli("start", word, "--agent", "bob", code=1).err
+        assert f"there is no task '{word}'" in refused
+        assert "quote a title of several words" in refused
+        assert "passdown task new" in refused
+    assert as_json("task", "list") == []
+
+
+def test_what_is_missing_can_t_be_started(project: Path, cli: Run) -> None:
+    """The advice is a command that works: to start what is needed, or to make it."""
+    new(cli, "T-1")
+    new(cli, "T-2", "--needs", "T-1,add-login-page")
+    refused = cli("start", "T-2", "--agent", "bob", code=1).err
+    assert "passdown start T-1" in refused
+    assert "passdown start add-login-page" not in refused
+    assert "there is no task add-login-page" in refused
+    assert "passdown task new 'TITLE' --id add-login-page" in refused
 
 
 def test_without_a_name_the_best_is_taken(project: Path, cli: Run, as_json: Json) -> None:
     assert "nothing is ready" in cli("start", "--agent", "bob", code=1).err
     new(cli, "T-1")
     assert as_json("start", "--agent", "bob")["task"] == "T-1"
+
+
+def test_who_loses_the_race_gets_the_next(
+    project: Path, cli: Run, as_json: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another agent was quicker than this one, which then takes what is left."""
+    for task in ("T-1", "T-2"):
+        new(cli, task)
+    listed = passdown.Workspace.tasks
+
+    def quicker(self: passdown.Workspace, **given: Any) -> Any:
+        found = listed(self, **given)
+        for each in found[:1]:
+            self.update_task(each.task, agent="cat", holder="cat")
+        return found
+
+    monkeypatch.setattr(passdown.Workspace, "tasks", quicker)
+    assert as_json("start", "--agent", "bob")["task"] == "T-2"
+    assert "nothing is ready" in cli("start", "--agent", "dan", code=1).err
+
+
+def test_who_works_on_a_task_releases_it(project: Path, cli: Run, as_json: Json) -> None:
+    """Another agent has to say that it takes it."""
+    new(cli, "T-1")
+    cli("start", "T-1", "--agent", "ann")
+    refused = cli("task", "set", "T-1", "--holder", "", "--agent", "bob", code=1).err
+    assert "ann works on T-1" in refused
+    cli("task", "set", "T-1", "--holder", "", "--agent", "bob", "--take")
+    assert ready(as_json, "bob") == ["T-1"]
+    cli("start", "T-1", "--agent", "ann")
+    cli("task", "set", "T-1", "--status", "cancelled", "--agent", "ann")
+    cli("task", "set", "T-1", "--holder", "", "--agent", "ann")
+    assert "T-1 is cancelled" in cli("start", "T-1", "--agent", "ann", code=1).err
+
+
+def test_what_waits_is_shown_with_what_it_waits_for(project: Path, cli: Run, as_json: Json) -> None:
+    """Another agent, another task: open all the same."""
+    new(cli, "T-1")
+    new(cli, "T-2", "--needs", "T-1,T-9")
+    cli("handoff", "--task", "T-1", "--from", "ann", "--to", "coder", "--outcome", "completed")
+    said = cli("status", "--agent", "bob").out
+    assert "Nothing is open." not in said
+    assert "Waiting\n  T-1  Title of T-1  (waits for coder)\n" in said
+    assert "  T-2  Title of T-2  (waits for T-1, T-9)\n" in said
+    waiting = as_json("status", "--agent", "coder")["waiting"]
+    assert [(each["task"], each["why"]) for each in waiting] == [("T-2", "waits for T-1, T-9")]
+    cli("start", "T-1", "--agent", "coder")
+    assert [e["task"] for e in as_json("status", "--agent", "bob")["waiting"]] == ["T-2"]
+
+
+def test_a_title_can_t_look_like_other_lines(project: Path, cli: Run) -> None:
+    """It is on one line, and of a long one there is the beginning."""
+    cli("task", "new", "Fix it\nWorked on\n  T-9  all of it  (bob)", "--agent", "ann")
+    cli("task", "new", "long " + "title " * 1_000, "--agent", "ann")
+    for verb in ("status", "ready"):
+        said = cli(verb, "--agent", "ann").out
+        assert "\nWorked on" not in said
+        assert "Fix it Worked on T-9 all of it (bob)" in said
+        assert all(len(line) < 400 for line in said.splitlines())
 
 
 def test_passdown_alone_shows_where_things_stand(project: Path, cli: Run, as_json: Json) -> None:
@@ -148,7 +227,7 @@ def test_passdown_alone_outside_a_workspace_lists_the_verbs(
 
 @pytest.fixture
 def ws(tmp_path: Path, each_store: None) -> Iterator[passdown.Workspace]:
-    with passdown.open(tmp_path) as workspace:
+    with passdown.open(str(tmp_path)) as workspace:
         yield workspace
 
 

@@ -19,8 +19,11 @@ DECISION_STATUSES = ("proposed", "accepted", "superseded", "reverted")
 FACT_STATUSES = ("verified", "assumed", "open", "withdrawn")
 TASK_STATUSES = ("open", "blocked", "completed", "failed", "cancelled")
 
-READY = "ready"
-"""What a task is listed under that can be worked on now; no status of its own."""
+READY, WAITING = "ready", "waiting"
+"""What an open task is listed under that can be worked on now, or that waits for another task or
+agent; no statuses of their own."""
+TASK_LISTS = (*TASK_STATUSES, READY, WAITING)
+"""What tasks can be listed by."""
 
 SCHEMA_VERSION = "1.0"
 FILE_LISTS = ("files_created", "files_modified", "artifacts")

@@ -16,6 +16,7 @@ from passdown.core.handoff import (
     Gotcha,
     HandoffMetrics,
     StatusMark,
+    TaskFields,
     all_artifacts,
     handoff_body,
     handoff_from_body,
@@ -43,6 +44,7 @@ from passdown.core.schema import (
     Part,
     Pattern,
     Type,
+    fields_of,
 )
 from passdown.core.text import text_problems
 from passdown.core.times import parse_time, stamp
@@ -51,7 +53,7 @@ from passdown.ledger.channel import CHANNEL_FIELD, MAX_CHANNEL, REMOTE_FILES_FIE
 from passdown.ledger.writer import MEASURED_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Set
 
     from passdown.core.record import Record
 
@@ -114,14 +116,18 @@ def _body(record: Record) -> list[Problem]:
 def _field_problems(fields: Mapping[str, Type], body: Body) -> list[Problem]:
     """What in a body isn't of its kind: fields beyond it, and entries that aren't as declared."""
     if odd := body.keys() - fields.keys():
-        named = ", ".join(sorted(odd))[:80]
-        return [Problem("body", "unknown_field", f"holds {named}", "the fields of its kind")]
+        return [_unknown_fields(odd)]
     checks = Checks()
     for name, part in body.items():
         fields[name].read(part, name, checks)
         if fields[name].named(part) != part:
             checks.add(name, "not_as_written", "has other names of fields", "the fields' own")
     return checks.problems()
+
+
+def _unknown_fields(names: Iterable[str]) -> Problem:
+    named = ", ".join(sorted(names))[:80]
+    return Problem("body", "unknown_field", f"holds {named}", "the fields of its kind")
 
 
 _ANY_BODY: dict[str, Type] = {
@@ -184,13 +190,28 @@ def _handoff(task: str, body: Body) -> list[Problem]:
     return list(checked.errors)
 
 
+_CHANGED = fields_of(TaskFields).keys() - {"task", "agent", "phase"}
+
+
 def _task(task: str, body: Body) -> list[Problem]:
+    return _task_problems(task, body, _CHANGED | {"phase", "metadata"})
+
+
+def _task_changed(task: str, body: Body) -> list[Problem]:
     own = {name: part for name, part in body.items() if name not in ("status", "holder")}
-    problems = check_task({"title": "unchanged", **own, "task": task, "agent": "import"})[1]
-    problems += agent_problems(body["holder"], "holder") if body.get("holder") else []
+    problems = _task_problems(task, {"title": "unchanged", **own}, _CHANGED)
+    problems += agent_problems(body["holder"], "holder") if body.get("holder", "") != "" else []
     if body.get("status", "open") not in ("open", "cancelled"):
         problems.append(Problem("status", "invalid_choice", "", "open | cancelled"))
+    if not body:
+        problems.append(Problem("body", "required", "names no change", "a field"))
     return problems
+
+
+def _task_problems(task: str, body: Body, fields: Set[str]) -> list[Problem]:
+    if odd := body.keys() - fields:
+        return [_unknown_fields(odd)]
+    return check_task({**body, "task": task, "agent": "import"})[1]
 
 
 def _marked(task: str, body: Body) -> list[Problem]:
@@ -215,7 +236,7 @@ def _answered(task: str, body: Body) -> list[Problem]:
 
 _RULES: dict[str, Callable[[str, Body], list[Problem]]] = {
     "task_created": _task,
-    "task_changed": _task,
+    "task_changed": _task_changed,
     "handoff": _handoff,
     "marked": _marked,
     "gate_answered": _answered,

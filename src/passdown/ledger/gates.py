@@ -14,7 +14,7 @@ from passdown.core.values import NamedTuple
 from passdown.errors import GateRefused, Problem, raise_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from passdown.core.fold import TaskBefore
     from passdown.core.rows import ItemRow
@@ -58,7 +58,7 @@ def handoff_reasons(
     reader: Reader, task: str, before: TaskBefore, body: dict[str, Any], check: GateCheck
 ) -> list[Problem]:
     """Why a handoff may not pass: people to ask, artifacts that are missing, items unknown."""
-    reasons = _human(before)
+    reasons = _human(before.open_items)
     phase = body.get("phase")
     if phase and phase != before.header["phase"]:
         reasons += _phase(reader, before, task, body, check)
@@ -90,7 +90,7 @@ def handoff_notices(
     return [Problem(path, code, text, level="warning") for path, code, text in texts]
 
 
-def _human(before: TaskBefore) -> list[Problem]:
+def _human(open_items: Iterable[ItemRow]) -> list[Problem]:
     return [
         Problem(
             row.address,
@@ -99,7 +99,7 @@ def _human(before: TaskBefore) -> list[Problem]:
             "an answer from a person",
             f"passdown gate approve {row.address} --by NAME",
         )
-        for row in before.open_items
+        for row in open_items
         if row.letter == "k" and row.status == "pending"
     ]
 
@@ -174,20 +174,33 @@ def open_needs(reader: Reader, task: str) -> list[str]:
     return [need for need, row in rows.items() if row is None or row.status != "completed"]
 
 
-def claim_problems(reader: Reader, task: str, agent: str, *, take: bool) -> list[Problem]:
-    """Why an agent can't begin to work on a task: somebody else does, or it has to wait."""
+def claim_problems(
+    reader: Reader, task: str, holder: str, agent: str, *, take: bool
+) -> list[Problem]:
+    """Why an agent can't begin to work on a task, or, with no holder, release it: somebody else
+    works on it, or it has to wait. What speaks against it but doesn't forbid it is a warning.
+    """
     row = reader.existing_task(task)
     found: list[Problem] = []
-    holder = row.header.get("claimed_by")
-    if holder and holder != agent and not take:
-        message = f"{holder} works on {task}"
-        found.append(Problem("holder", "claimed", message, "a task that nobody works on", "--take"))
+    claimed, target = row.header.get("claimed_by"), row.header["target_agent"]
+    if claimed and claimed != (holder or agent) and not take:
+        message, fix = f"{claimed} works on {task}", "take (on the command line --take) takes it"
+        found.append(Problem("holder", "claimed", message, "a task that nobody works on", fix))
+    if not holder:
+        return found
     if row.status in ("completed", "cancelled"):
         found.append(Problem("task", "not_open", f"{task} is {row.status}", "an open task"))
     for need in open_needs(reader, task):
-        message = f"{task} needs {need}, which is not completed"
-        found.append(Problem("depends_on", "waits", message, "", f"passdown start {need}"))
-    return found
+        message, fix = f"{task} needs {need}, which is not completed", f"passdown start {need}"
+        if reader.task(need) is None:
+            message = f"{task} needs {need}, and there is no task {need}"
+            fix = f"passdown task new 'TITLE' --id {need}"
+        found.append(Problem("depends_on", "waits", message, "", fix))
+    if target and not claimed and target != holder:
+        message = f"{task} was handed to {target}"
+        found.append(Problem("holder", "handed_to_another", message, level="warning"))
+    gates = _human(reader.open_items(task, ("k",)))
+    return [*found, *(gate._replace(level="warning") for gate in gates)]
 
 
 def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:

@@ -17,7 +17,7 @@ from passdown.core.arguments import Suggestions
 from passdown.core.handoff import Decision, Fact, Handoff
 from passdown.core.intake import check_entry, check_task, read_handoff, renamed_problems
 from passdown.core.items import item_lines, one_line
-from passdown.core.kinds import KINDS, WORKSPACE_TASK, parse_address
+from passdown.core.kinds import KINDS, READY, WORKSPACE_TASK, parse_address
 from passdown.core.names import MAX_AGENT, agent_problems, id_problems
 from passdown.core.schema import (
     List,
@@ -181,8 +181,9 @@ def task_row(task: JsonObject, held: Iterable[str] = ()) -> str:
     """A task as one line."""
     status = "held by a gate" if task["task"] in held else task["status"]
     holder = f", {one_line(task['holder'])}" if task["holder"] else ""
+    why = f", {one_line(task['why'])}" if task.get("why") else ""
     return (
-        f"- {task['task']} ({status}, {task['phase']}{holder}, v{task['version']}) "
+        f"- {task['task']} ({status}, {task['phase']}{holder}{why}, v{task['version']}) "
         f"{shortened(one_line(task['title']))}"
     )
 
@@ -396,13 +397,15 @@ def _history_text(workspace: Workspace, name: str, given: JsonObject) -> str:
     return "\n".join([RECORDS, f"{name}: {newest} records", *rows, *([more] if rest > 0 else [])])
 
 
-def tasks_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
-    """Tasks in the order of their making, one line each."""
+def tasks_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """Tasks in the order of their making, one line each; what is ready, for the calling agent
+    unless another one is named, the best first.
+    """
     limit = _row_limit(given.get("limit", TASKS_SHOWN))
     # Two more than asked for: one may be the place of what concerns all work, one shows the end.
     found = workspace.tasks(
         status=given.get("status", ""),
-        agent=given.get("holder", ""),
+        agent=given.get("holder") or (agent if given.get("status") == READY else ""),
         limit=limit + 2,
         after=given.get("after", 0),
     )

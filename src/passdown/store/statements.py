@@ -324,9 +324,12 @@ class Reader(SearchReader):
         """The tasks that depend on a task."""
         return [row[0] for row in self.run("dependents", {"task": task})]
 
-    def waiting_tasks(self) -> set[str]:
-        """The tasks that need one which isn't completed."""
-        return {row[0] for row in self.run("waiting_tasks", {})}
+    def unmet_needs(self) -> dict[str, list[str]]:
+        """The tasks that aren't completed and that each task needs, where it needs any."""
+        found: dict[str, list[str]] = {}
+        for task, need in self.run("unmet_needs", {}):
+            found.setdefault(task, []).append(need)
+        return found
 
     def dependent_counts(self) -> dict[str, int]:
         """How many unfinished tasks need each task, where any does."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 from passdown.core.codec import decode, encode, field_names, schema_of, type_hints
 from passdown.core.handoff import Decision, TaskFields
 from passdown.core.intake import handoff_schema
-from passdown.core.kinds import PHASES, TASK_STATUSES
+from passdown.core.kinds import PHASES, TASK_LISTS
 from passdown.core.schema import json_schema
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.operations import OPERATION, OPERATIONS, Operation, argument_texts, load
@@ -71,7 +71,7 @@ _SCHEMAS: dict[str, Schema] = {
     "counter": string("the name of a token counter"),
     "handoff": {"type": ["object", "string"]},
     **{name: {"type": "integer"} for name in ("version", "old", "new")},
-    "tasks.status": choice(TASK_STATUSES),
+    "tasks.status": choice(TASK_LISTS),
     "tasks.phase": choice(PHASES),
     "changes.limit": LIMIT,
     "recall.limit": LIMIT,
@@ -296,7 +296,11 @@ class _Call:
             return given
         if self._operation.right == "read" and not is_optional:
             return {**given, name: claimed or request.caller.name}
-        return {**given, name: request.author(name, claimed)}
+        signed = {**given, name: request.author(name, claimed)}
+        if given.get("holder") and "holder" in self._defaults:
+            # Who begins to work on a task is who writes, as well.
+            signed["holder"] = request.author("holder", given["holder"])
+        return signed
 
     def _is_by_default(self, request: ApiRequest) -> bool:
         """Whether a name that is left out stays so, as for who only reads."""

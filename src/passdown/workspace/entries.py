@@ -137,7 +137,8 @@ def update_task(
         expect_version: Fail unless the task is at this version.
         key: Idempotency key: a retry with the same key gives the same receipt.
         holder: Who works on it from now on, until the next handoff; empty for nobody. Refused if
-            somebody else does, or if the task waits for another one that it needs.
+            somebody else does, or if the task waits for another one that it needs. Who works on
+            it already is not recorded again.
         take: Take it from whoever works on it.
         **fields: As of `create_task`, but for phase; and status (open, cancelled).
     """
@@ -159,12 +160,22 @@ def update_task(
     if not body:
         raise InvalidInput(REFUSED, [Problem("", "required", "no change is named", "a field")])
 
+    if holder and len(body) == 1 and key is None and expect_version is None:
+        with context.store.reading() as reader:
+            row = reader.existing_task(task)
+        if row.header.get("claimed_by") == holder and row.status == "open":
+            return Receipt(task, row.version, row.digest, is_replay=True)
+    warnings: list[Problem] = []
+
     def problems_of(reader: Reader, given: dict[str, Any]) -> list[Problem]:
         found = cycle_problems(reader, task, given.get("depends_on", ()))
-        return [*found, *claim_problems(reader, task, holder, take=take)] if holder else found
+        if holder is not None:
+            found += claim_problems(reader, task, holder, agent, take=take)
+        warnings[:] = [problem for problem in found if problem.level == "warning"]
+        return [problem for problem in found if problem.level == "error"]
 
     entry = Entry(task, "task_changed", agent, body, key or uuid.uuid4().hex, expect_version)
-    return write_entry(context, entry, entry_guard(problems_of), [])
+    return write_entry(context, entry, entry_guard(problems_of), warnings)
 
 
 def decide(

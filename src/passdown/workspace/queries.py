@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.core.kinds import PHASES, READY, TASK_STATUSES, WORKSPACE_TASK, stream_of
+from passdown.core.kinds import PHASES, READY, TASK_LISTS, WAITING, WORKSPACE_TASK, stream_of
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import JsonObject
 from passdown.core.views import ArtifactStatus, Gate, InboxEntry, TaskDetails, TaskOverview
@@ -14,6 +14,8 @@ from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.tokens import Counter
 
@@ -33,7 +35,7 @@ def tasks(
     Args:
         status: Only tasks with this status; `ready`, those that can be worked on now (by `agent`),
             the best first: open, not held by a gate, waiting for no other task and for no other
-            agent.
+            agent; `waiting`, those that only wait for another task or agent. `why` says more.
         phase: Only tasks in this phase.
         agent: Only tasks that this agent holds.
         limit: The largest number of tasks.
@@ -41,9 +43,11 @@ def tasks(
         with_workspace: Also the entry that holds what concerns all work, which is no task.
     """
     _check_filters(status, phase, agent)
-    if status == READY:
-        ready = [] if after else _ready(reader, agent)
-        return [each for each in ready if phase in ("", each.phase)][:limit]
+    if status in (READY, WAITING):
+        found = _ready(reader, agent) if status == READY else _waiting(reader, agent)
+        places = [each.seq for each in found]
+        begin = places.index(after) + 1 if after in places else after and len(found)
+        return [each for each in found[begin:] if phase in ("", each.phase)][:limit]
     filters = {"status": status, "phase": phase, "agent": agent}
     # One more than asked for: one may be no task, and leaving it out must not end a page.
     rows = reader.tasks(**filters, limit=limit + 1, after=after)
@@ -55,26 +59,46 @@ def _ready(reader: Reader, agent: str) -> list[TaskOverview]:
     """The tasks that an agent, or anybody, can work on now, the best first: what it works on
     already, what was handed to it, what most others wait for, the oldest.
     """
-    held = {gate.task for gate in reader.gates("", open_only=True) if gate.status == "pending"}
-    waiting, needed = reader.waiting_tasks(), reader.dependent_counts()
+    needed = reader.dependent_counts()
     found: list[tuple[tuple[int, int, int], TaskOverview]] = []
+    for row, waits_for in _workable(reader, agent):
+        if waits_for:
+            continue
+        claimed, target = row.header.get("claimed_by"), row.header["target_agent"]
+        rank = 0 if agent and claimed == agent else 1 if agent and target == agent else 2
+        count = needed.get(row.task, 0)
+        why = f"needed by {count}" if count else ""
+        why = ("begun", f"from {row.header['source_agent']}", why)[rank]
+        entry = TaskOverview({**_overview(row), "why": why})
+        found.append(((rank, -count, row.created_seq), entry))
+    return [entry for _, entry in sorted(found, key=lambda each: each[0])]
+
+
+def _waiting(reader: Reader, agent: str) -> list[TaskOverview]:
+    """The tasks that an agent, or anybody, could work on but for other tasks, or another agent."""
+    return [
+        TaskOverview({**_overview(row), "why": f"waits for {', '.join(waits_for)}"})
+        for row, waits_for in _workable(reader, agent)
+        if waits_for
+    ]
+
+
+def _workable(reader: Reader, agent: str) -> Iterator[tuple[TaskRow, list[str]]]:
+    """The open tasks that no gate holds and no other agent works on, each with the tasks that it
+    needs and that aren't completed, and with the agent that it was handed to, if that is another.
+    """
+    held = {gate.task for gate in reader.gates("", open_only=True) if gate.status == "pending"}
+    unmet = reader.unmet_needs()
     after = 0
     while rows := reader.tasks(status="open", after=after, limit=_PAGE):
         after = rows[-1].created_seq
         for row in rows:
-            if row.task in held or row.task in waiting or row.task == WORKSPACE_TASK:
-                continue
             claimed, target = row.header.get("claimed_by"), row.header["target_agent"]
-            others = {claimed, target if not claimed else None} - {None, "", agent}
-            if agent and others:
+            is_taken = agent and claimed and claimed != agent
+            if row.task in held or row.task == WORKSPACE_TASK or is_taken:
                 continue
-            rank = 0 if agent and claimed == agent else 1 if agent and target == agent else 2
-            count = needed.get(row.task, 0)
-            why = f"needed by {count}" if count else ""
-            why = ("begun", f"from {row.header['source_agent']}", why)[rank]
-            entry = TaskOverview({**_overview(row), "why": why})
-            found.append(((rank, -count, row.created_seq), entry))
-    return [entry for _, entry in sorted(found, key=lambda each: each[0])]
+            is_another_s = agent and not claimed and target and target != agent
+            yield row, [*unmet.get(row.task, ()), *([target] if is_another_s else [])]
 
 
 _PAGE = 1_000
@@ -83,7 +107,7 @@ _PAGE = 1_000
 def _check_filters(status: object, phase: object, agent: object) -> None:
     problems: list[Problem] = []
     for name, value, choices in (
-        ("status", status, (*TASK_STATUSES, READY)),
+        ("status", status, TASK_LISTS),
         ("phase", phase, PHASES),
     ):
         if value and value not in choices:

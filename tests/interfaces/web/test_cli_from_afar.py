@@ -38,6 +38,9 @@ READING = (
     "history T-1 src/auth/jwt.py",
     "inbox coder",
     "gate list",
+    "ready",
+    "ready --agent planner",
+    "status",
     "brief T-1 --agent coder --no-record",
     "why T-1#d1 --agent coder",
     "switch --task T-1 --to coder --no-record --budget 1200",
@@ -153,6 +156,44 @@ def test_who_names_nobody_writes_as_the_token(
     assert "# T-1 for kim" in here("brief", "T-1", "--store", server.url)[1]
     claimed = here("warn", "T-1", "Mind", "--agent", "ana", "--store", server.url)
     assert "'ana' was claimed" in claimed[1] + claimed[2]
+
+
+def test_an_agent_takes_and_releases_tasks_for_itself(
+    server: Served, here: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it claims; only a token that speaks for others does that for another agent."""
+    ws, store = server.workspace, ("--store", server.url)
+    ws.create_task("T-7", title="Roll-out", agent="planner")
+    monkeypatch.delenv("PASSDOWN_AGENT")
+    monkeypatch.setenv("LOGNAME", "somebody")
+    monkeypatch.setenv("PASSDOWN_TOKEN", server.token("ana", "read", "write"))
+    code, out, err = here("start", *store)
+    assert (code, err, ws.task("T-7").claimed_by) == (0, "", "ana")
+    assert out.startswith("working on T-7 as ana\n")
+    version = ws.task("T-7").version
+    said = here("start", "T-7", "--agent", "bob", *store)
+    assert "'bob' was claimed; the token is ana's" in said[1] + said[2]
+    assert "working on T-7 as ana" in said[1]
+    assert ws.task("T-7").version == version
+    assert here("task", "set", "T-7", "--holder", "bob", *store)[0] == 0
+    assert ws.task("T-7").claimed_by == "ana"
+    monkeypatch.setenv("PASSDOWN_TOKEN", server.token("bob", "read", "write"))
+    refused = here("task", "set", "T-7", "--holder", "", *store)
+    assert (refused[0], "ana works on T-7" in refused[2]) == (1, True)
+    monkeypatch.setenv("PASSDOWN_TOKEN", server.token("kim", "read", "write", "others"))
+    assert here("start", "T-7", "--agent", "cat", "--take", *store)[0] == 0
+    assert ws.task("T-7").claimed_by == "cat"
+    assert here("task", "set", "T-7", "--holder", "", "--agent", "cat", *store)[0] == 0
+    assert not ws.task("T-7").to_dict().get("claimed_by")
+
+
+def test_a_long_list_of_what_is_ready_comes_whole(server: Served, there: Cli, here: Cli) -> None:
+    """Page by page, and in the same order: the best first."""
+    for number in range(10, 130):
+        server.workspace.create_task(f"T-{number}", title="One", agent="planner")
+    server.workspace.create_task("T-130", title="One", agent="planner", depends_on=["T-129"])
+    argv = ("ready", "--limit", "200", "--json")
+    assert there(*argv)[1] == here(*argv)[1]
 
 
 def test_writing_verbs_write_through_the_server(

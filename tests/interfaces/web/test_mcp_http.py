@@ -40,6 +40,16 @@ def text(answer: Document) -> str:
     return answer["result"]["content"][0]["text"]
 
 
+def test_what_is_ready_is_so_for_the_calling_agent(server: Served) -> None:
+    """Not what others work on, or wait for; another agent can be named."""
+    ws, token = server.workspace, server.token("coder", "read")
+    ws.create_task("T-5", title="One", agent="planner")
+    assert "T-5 (open" in text(call(server, token, "tasks", status="ready"))
+    ws.update_task("T-5", agent="bob", holder="bob")
+    assert "T-5" not in text(call(server, token, "tasks", status="ready"))
+    assert "bob, begun, v2" in text(call(server, token, "tasks", status="ready", holder="bob"))
+
+
 @pytest.mark.promise("W-8", "W-2")
 def test_a_tool_records_under_the_token_s_name(server: Served) -> None:
     """Whatever its arguments say; a token that only reads records nothing."""

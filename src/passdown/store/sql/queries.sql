@@ -88,9 +88,9 @@ SELECT needs FROM dependencies WHERE task = :task ORDER BY needs;
 -- name: dependents
 SELECT task FROM dependencies WHERE needs = :task ORDER BY task;
 
--- name: waiting_tasks
-SELECT DISTINCT d.task FROM dependencies d LEFT JOIN tasks t ON t.task = d.needs
-WHERE t.task IS NULL OR t.base_status <> 'completed';
+-- name: unmet_needs
+SELECT d.task, d.needs FROM dependencies d LEFT JOIN tasks t ON t.task = d.needs
+WHERE t.task IS NULL OR t.base_status <> 'completed' ORDER BY d.task, d.needs;
 
 -- name: dependent_counts
 SELECT d.needs, count(*) FROM dependencies d JOIN tasks t ON t.task = d.task
