@@ -183,6 +183,47 @@ def test_what_waits_is_shown_with_what_it_waits_for(project: Path, cli: Run, as_
     assert [e["task"] for e in as_json("status", "--agent", "bob")["waiting"]] == ["T-2"]
 
 
+def test_a_start_that_others_may_not_expect_is_warned_of(project: Path, cli: Run) -> None:
+    """A task that was handed to another agent, or that a person's gate holds."""
+    new(cli, "T-1")
+    (project / "gate.yaml").write_text(
+        "task: T-1\nfrom_agent: ann\nto_agent: coder\noutcome: partial\nnext_steps: [go on]\n"
+        "blockers: [{blocker: is it legal, requires_human: true}]\n",
+        "utf-8",
+    )
+    cli("handoff", "gate.yaml")
+    said = cli("start", "T-1", "--agent", "bob").out
+    assert "working on T-1 as bob\n  warning  holder: T-1 was handed to coder" in said
+    assert "waits for a person: is it legal" in said
+
+
+def test_done_is_done(project: Path, cli: Run, as_json: Json) -> None:
+    """Completing a task again, with nothing to say, records nothing."""
+    new(cli, "T-1")
+    cli("task", "done", "T-1", "--from", "ann", "--summary", "it works")
+    version = as_json("task", "show", "T-1")["version"]
+    assert "was recorded already, T-1 version 2" in cli("task", "done", "T-1", "--from", "bob").out
+    assert as_json("task", "show", "T-1")["version"] == version
+
+
+def test_small_advice_is_right(project: Path, cli: Run) -> None:
+    """What a refusal, an example or `init` says to type can be typed."""
+    refused = cli(
+        *("handoff", "--task", "T-1", "--from", "ann", "--outcome", "completed"),
+        *("--stopped", "time"),
+        code=1,
+    ).err
+    assert "Try: outcome partial, or leave stopped out" in refused
+    for verb in ("export", "import"):
+        examples = cli("help", verb).out.partition("examples:\n")[2].splitlines()
+        assert examples
+        assert all(example.startswith(f"  passdown {verb} ") for example in examples)
+    assert "next: passdown start 'What has to be done'" in cli("init").out
+    reserved = cli("task", "new", "All", "--id", "workspace", "--agent", "ann", code=1).err
+    assert "what concerns all work is recorded there" in reserved
+    cli("note", "fact", "port", "8080", "--agent", "ann")
+
+
 def test_a_title_can_t_look_like_other_lines(project: Path, cli: Run) -> None:
     """It is on one line, and of a long one there is the beginning."""
     cli("task", "new", "Fix it\nWorked on\n  T-9  all of it  (bob)", "--agent", "ann")

@@ -125,7 +125,10 @@ class Command(NamedTuple):
     def examples(self) -> list[str]:
         """Examples as whole commands; most are given as their arguments alone."""
         start = f"passdown {self.name}"
-        return [each if "passdown " in each else f"{start} {each}".rstrip() for each in self.usages]
+        return [
+            each if re.search(r"(?<![\w.])passdown ", each) else f"{start} {each}".rstrip()
+            for each in self.usages
+        ]
 
 
 class Argument(NamedTuple):

@@ -99,7 +99,7 @@ def _make_workspace(session: Session, folder: str, store: str, *, repoint: bool)
             line(f"the folder points to another store now; before: {made['store_before']}")
         if os.path.dirname(location.folder) != location.root:
             line("all worktrees of this repository share it, so it is kept in the main one")
-        line("next: passdown task new T-1 --title 'What has to be done'")
+        line("next: passdown start 'What has to be done'")
 
     session.show(made, print_text)
 

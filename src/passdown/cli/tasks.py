@@ -143,8 +143,13 @@ operation(
 def task_done(
     session: Session, task: str, *, from_agent: str = "", summary: str = "", despite: str = ""
 ) -> None:
-    """Complete a task: the handoff of its last agent."""
+    """Complete a task: the handoff of its last agent.
+
+    Again, with nothing to say, it does nothing.
+    """
     import os
+
+    from passdown.core.results import Receipt
 
     given: dict[str, Any] = {
         "from_agent": from_agent or os.environ.get("PASSDOWN_AGENT", ""),
@@ -152,6 +157,11 @@ def task_done(
         "despite": despite,
     }
     with session.open() as workspace:
+        before = workspace.task(task)
+        if before.status == "completed" and not (summary or despite):
+            again = Receipt(task, before.version, before.digest, is_replay=True)
+            session.show(again, print_receipt)
+            return
         receipt = workspace.hand_off(task=task, outcome="completed", phase="completed", **given)
     session.show(receipt, print_command)
 

@@ -364,7 +364,8 @@ def broken_rules(handoff: Mapping[str, Any], changed_files: Sequence[str] | None
         found.append(_required("blockers", f"outcome is {outcome}", "what is in the way"))
     if stopped and outcome != "partial":
         message = f"{stopped} ran out, but outcome is {outcome}"
-        found.append(Problem("stopped", "contradiction", message, "outcome: partial"))
+        fix = "outcome partial, or leave stopped out"
+        found.append(Problem("stopped", "contradiction", message, "outcome: partial", fix))
     if outcome == "partial" and not handoff.get("suggested_next_steps"):
         found.append(_required("suggested_next_steps", "outcome is partial", "what comes next"))
     found += _blocker_details(handoff, str(outcome))

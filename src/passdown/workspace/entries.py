@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 
 REFUSED = "refused; nothing was changed"
+_WORKSPACE_AUTHOR = "passdown"
+"""One fixed author: two agents may need that task at once and must write the same record."""
 
 
 def create_task(
@@ -84,6 +86,9 @@ def create_task(
     given = {**fields, "task": task or new_id(title, key), "title": title, "agent": agent}
     checked, problems = check_task(given)
     problems += _given_key_problems(key)
+    if given["task"] == WORKSPACE_TASK and agent != _WORKSPACE_AUTHOR:
+        message = "what concerns all work is recorded there"
+        problems.append(Problem("task", "reserved", message, "another id"))
     _refuse(problems)
     task, agent = checked.pop("task"), checked.pop("agent")
 
@@ -428,9 +433,8 @@ def workspace_task(context: Context, agent: str, body: dict[str, Any]) -> str:
         _refuse(supersede_problems(reader, body))
         if reader.head(stream_of(WORKSPACE_TASK)) is not None:
             return WORKSPACE_TASK
-    # One fixed author: two agents may get here at the same moment and must write the same record.
     title = "What concerns all work"
-    create_task(context, WORKSPACE_TASK, title=title, agent="passdown", key="workspace")
+    create_task(context, WORKSPACE_TASK, title=title, agent=_WORKSPACE_AUTHOR, key="workspace")
     return WORKSPACE_TASK
 
 
