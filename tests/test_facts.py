@@ -77,6 +77,33 @@ def test_a_value_that_is_repeated_is_no_change(ws: Workspace) -> None:
     assert "- f3 (verified) port: 2 (was 1) | From: ss -ltn\n" in text
 
 
+def test_a_fact_that_was_replaced_or_withdrawn_cannot_be_brought_back(ws: Workspace) -> None:
+    """The refusal names the entry that holds, or how to record the fact again."""
+    for value in (1, 2):
+        ws.note("fact", name="port", value=value, agent="ann", task="T-1")
+    with pytest.raises(InvalidInput) as refused:
+        ws.set_status("T-1#f1", "verified", agent="bob")
+    assert refused.value.problems[0].message == "T-1#f1 is superseded: T-1#f2 holds (port: 2)"
+    ws.set_status("T-1#f2", "withdrawn", agent="bob")
+    for item in ("T-1#f1", "T-1#f2"):
+        with pytest.raises(InvalidInput) as refused:
+            ws.set_status(item, "verified", agent="bob")
+        assert "passdown note fact port VALUE" in refused.value.problems[0].fix
+    assert ws.state("T-1").facts == ()
+
+
+def test_a_fact_without_a_value_is_refused(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name alone isn't the fact `name: port`."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["note", "fact", "port", "", "--task", "T-1", "--agent", "ann"]) != 0
+    assert main(["note", "fact", "port", "--task", "T-1", "--agent", "ann"]) != 0
+    with pytest.raises(InvalidInput):
+        ws.note("fact", name="port", agent="ann", task="T-1")
+    assert ws.state("T-1").facts == ()
+
+
 @pytest.mark.promise("S1-40")
 def test_a_fact_is_withdrawn_by_null_or_by_its_status(ws: Workspace) -> None:
     hand_off(ws, "ann", ["port: 8000", "host: db1", "user: app"])

@@ -12,7 +12,7 @@ import pytest
 import passdown
 from passdown import Precondition, Settings, aio
 from passdown.cli.main import main
-from passdown.errors import InvalidInput
+from passdown.errors import InvalidInput, NotAllowed
 from passdown.testing import fixed_clock
 from tests.serving import served
 
@@ -125,6 +125,7 @@ def test_a_command_has_no_shell_unless_said_and_an_end(ws: Workspace) -> None:
     found = ws.context.check_preconditions("T-1", agent="bob", run=lambda _: True, timeout_s=1)
     assert [each.status for each in found] == ["passed", "passed", "failed", "failed"]
     assert [found[0].result, found[1].result] == ["exit 0: a; false", "exit 0: b"]
+    assert found[1].text == "run: /bin/sh -c 'true && echo b'"
     assert found[2].result == "took longer than 1 s"
     with pytest.raises(InvalidInput):
         ws.context.check_preconditions("T-1", agent="bob", timeout_s=0)
@@ -201,6 +202,41 @@ def test_every_interface_has_preconditions(
         found = client.context.check_preconditions("T-1", agent="bob", run=lambda _: True)
         assert [each.status for each in found] == ["passed", "passed"]
         assert "(passed by bob) file a.toml" in client.brief("T-1", agent="ann", budget=500).text
+
+
+def test_a_command_is_shown_as_it_runs(
+    ws: Workspace,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With its shell and its line breaks: in the question, as it runs, in briefs."""
+    monkeypatch.chdir(tmp_path)
+    hand_off(ws, "ann", {"command": "echo a\necho b", "shell": True})
+    shown = r"/bin/sh -c 'echo a\necho b'"
+    assert f"- c1 run: {shown}\n" in text_of(ws)
+    assert main(["check", "T-1", "--agent", "bob"]) == 1
+    assert f"run here: {shown}\n" in capsys.readouterr().err
+    assert main(["check", "T-1", "--agent", "bob", "--run"]) == 0
+    assert f"runs: {shown}\n" in capsys.readouterr().err
+
+
+def test_a_token_that_cannot_record_the_results_runs_nothing(ws: Workspace, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    hand_off(ws, "ann", f"touch {made}")
+    with (
+        served(ws) as server,
+        server.opened("eve", "read") as client,
+        pytest.raises(NotAllowed) as refused,
+    ):
+        client.context.check_preconditions("T-1", agent="eve", run=lambda _: True)
+    assert "nothing was done" in str(refused.value)
+    assert not made.exists()
+
+
+def test_a_precondition_that_is_stated_again_is_no_closed_item(ws: Workspace) -> None:
+    hand_off(ws, "ann", "true")
+    assert [w.code for w in hand_off(ws, "bob", "true").warnings if w.code == "closed"] == []
 
 
 def test_preconditions_travel_in_bundles(ws: Workspace, tmp_path: Path) -> None:

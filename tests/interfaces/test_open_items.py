@@ -72,7 +72,7 @@ def test_a_given_list_is_the_current_one_and_says_what_it_closed(
     assert "T-1#b1 is closed, as the list doesn't have it: no key" in receipt.out + receipt.err
     assert statuses(as_json, "blockers") == ["replaced", *["open" for _ in blockers]]
     assert statuses(as_json, "next_steps") == ["open"]
-    said = "closed, as it isn't listed any more: no key"
+    said = "## Closed as not listed\n- b1 no key\n"
     assert said in cli("brief", task, "--agent", "cat").out
     cli("handoff", "--task", task, "--from", "cat", "--to", "dan", "--outcome", "completed")
     assert said not in cli("brief", task, "--agent", "dan").out
@@ -84,8 +84,22 @@ def test_the_last_step_that_a_list_closed_is_named_in_the_next_brief(
 ) -> None:
     """Also where no other step is left: what is closed isn't the step that comes next."""
     cli("handoff", given(project, suggested_next_steps=[]))
-    said = "n1 closed, as it isn't listed any more: write the form"
+    said = "## Closed as not listed\n- n1 write the form\n"
     assert said in cli("brief", task, "--agent", "cat").out
+
+
+@pytest.mark.promise("S3-26")
+def test_many_items_that_a_list_closed_leave_room_for_what_comes_next(
+    task: str, project: Path, cli: Run
+) -> None:
+    """Three of them are named, the others counted."""
+    steps = [{"step": f"write page {n} of the manual"} for n in range(40)]
+    cli("handoff", given(project, suggested_next_steps=steps))
+    cli("handoff", given(project, suggested_next_steps=[{"step": "print it"}]))
+    brief = cli("brief", task, "--agent", "cat").out
+    assert brief.index("print it") < brief.index("## Closed as not listed")
+    assert brief.count("of the manual") == 3
+    assert "- closed as not listed: 37 more\n" in brief
 
 
 @pytest.mark.promise("S3-26")
@@ -142,10 +156,13 @@ def test_a_task_is_done_with_one_command(cli: Run, as_json: Json) -> None:
     cli("gate", "record", "T-1", "--name", "tests", "--failed", "--agent", "ann")
     refused = cli("task", "done", "T-1", "--from", "ann", code=1)
     assert "gate tests failed" in refused.out + refused.err
+    assert "passdown gate record T-1 --name tests --passed" in refused.out + refused.err
     cli("task", "done", "T-1", "--from", "ann", "--summary", "it works", "--despite", "flaky")
     state = as_json("state", "T-1")
     assert (state["status"], state["phase"]) == ("completed", "completed")
     assert state["handoffs"][-1]["despite"] == "flaky"
+    brief = cli("brief", "T-1", "--agent", "bob").out
+    assert "- completed despite what was open: flaky\n" in brief
     assert state["handoffs"][-1]["summary"] == "it works"
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from passdown.core.tokens import Counter
 
 
-TEXT_WORTH = {"title": 8.0, "story": 8.0, "criteria": 16.0, "memory_refs": 8.0}
+TEXT_WORTH = {"title": 8.0, "story": 8.0, "criteria": 16.0, "memory_refs": 8.0, "despite": 16.0}
 """What the task's own texts are worth, beside items; others have less."""
 
 _FRAME: tuple[Step, ...] = (("", "least"), ("", "where"), ("", "head"))

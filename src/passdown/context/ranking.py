@@ -173,6 +173,7 @@ _BASE = {
     "p": 4,
     "a": 4,
     "h": 2,
+    "z": 1,
 }
 _PHASES: dict[str, dict[str, float]] = {
     "planning": {"q": 1.3, "d": 1.2},

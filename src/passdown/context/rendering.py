@@ -34,6 +34,7 @@ _KINDS = {
     "q": ("Questions", "question", "question"),
     "y": ("Settled", "answer", "answer"),
     "n": ("Next steps", "next_step", "next step"),
+    "z": ("Closed as not listed", "closed", "closed", "closed"),
     "t": ("The task", "task_text", "task text"),
     "r": ("To read", "reading", "file to read", "files to read"),
     "f": ("Facts", "fact", "fact"),
@@ -211,8 +212,7 @@ def _with_notes(page: BriefPage, line: str, notes: list[str]) -> tuple[str, tupl
 def _answer(row: ItemRow, content: ItemContent) -> str:
     """What was asked, and what came of it; or what was closed."""
     if row.letter in "bnr":
-        text = one_line(content.entry[KINDS[row.letter].text])
-        return f"- {row.letter}{row.ordinal} closed, as it isn't listed any more: {text}\n"
+        return f"- {row.letter}{row.ordinal} {one_line(content.entry[KINDS[row.letter].text])}\n"
     if row.letter == "q":
         question = one_line(content.entry["question"])
         return f"- q{row.ordinal} {question} | Answer: {one_line(content.answer)}\n"
@@ -243,7 +243,7 @@ _STORY = ("id", "path", "status", "current_task", "branch")
 
 def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
     """The task's own texts as parts: its title, its criteria, and the rest of its description; and
-    what the last handoff says to look up.
+    what the last handoff says to look up, and why it completed the task over what was open.
     """
     details, row = facts.row.details, facts.row
     story: Mapping[str, Any] = row.header.get("story") or {}
@@ -256,12 +256,16 @@ def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
         "outputs": one_line_list(details.get("outputs") or []),
         "needs": ", ".join(_needed(facts)) if len(facts.needs) > NAMED_NEEDS else "",
         "memory_refs": first_few([one_line(ref) for ref in facts.memory_refs], _NAMED_REFS),
+        "despite": one_line(facts.despite),
+        "closed as not listed": f"{facts.more_closed} more" if facts.more_closed else "",
     }
-    authors = {"story": row.header.get("story_by", ""), "memory_refs": row.header["source_agent"]}
+    sender = row.header["source_agent"]
+    authors = {"story": row.header.get("story_by", ""), "memory_refs": sender, "despite": sender}
     found: dict[str, BriefPart] = {}
     for name, text in texts.items():
         if text:
-            line, author = f"- {name}: {text}\n", authors.get(name, row.header["created_by"])
+            label = "completed despite what was open" if name == "despite" else name
+            line, author = f"- {label}: {text}\n", authors.get(name, row.header["created_by"])
             shown, hints = _with_notes(page, line, [])
             part = (f"{row.task}:{name}", "t", one_line(author), "full", shown, line, hints)
             found[name] = BriefPart(*part, is_first=name == "title")

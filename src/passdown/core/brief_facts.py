@@ -29,17 +29,20 @@ class ItemContent(NamedTuple):
 
 
 ANSWERED = "y"
-"""The letter under which a settled item is shown: not as open, but for its answer, or because the
-last handoff closed it.
-"""
+"""The letter under which a settled question or gate is shown: not as open, but for its answer."""
+
+CLOSED = "z"
+"""The letter under which an item is shown that the last handoff closed by not listing it."""
 
 
 def shown_letter(row: ItemRow) -> str:
     """The letter under which an item is shown. A rejected gate stays open, and is answered; the
     result of a quality gate is no answer.
     """
+    if row.letter in "bnr":
+        return row.letter if row.is_open else CLOSED
     is_answered = row.field != "gates" and (not row.is_open or row.status == "rejected")
-    return ANSWERED if row.letter in "qkbnr" and is_answered else row.letter
+    return ANSWERED if row.letter in "qk" and is_answered else row.letter
 
 
 class BriefFacts(NamedTuple):
@@ -50,10 +53,11 @@ class BriefFacts(NamedTuple):
     that hold, by kind letter, and `elsewhere` the same for what concerns all work. `labelled` are
     the addresses of those that are filed under something the receiver is about to do. `handoffs`
     are the summaries of the latest handoffs, by task and position, the latest first; `memory_refs`
-    are what the last one says to look up; `own` gives the positions of some items that are those of
-    the receiver's own latest records. `content` reads an item's record, `read_ahead` says of which
-    items it will be asked next; `stale` names the files that an item cites and that aren't what
-    they were.
+    are what the last one says to look up, and `despite` is why it completed the task over what was
+    open; `more_closed` counts what it closed beside the items; `own` gives the positions of some
+    items that are those of the receiver's own latest records. `content` reads an item's record,
+    `read_ahead` says of which items it will be asked next; `stale` names the files that an item
+    cites and that aren't what they were.
     """
 
     row: TaskRow
@@ -69,5 +73,7 @@ class BriefFacts(NamedTuple):
     stale: Callable[[ItemRow, ItemContent], tuple[str, ...]]
     handoffs: Mapping[tuple[str, int], str] = MappingProxyType({})
     memory_refs: tuple[str, ...] = ()
+    despite: str = ""
+    more_closed: int = 0
     own: Callable[[Sequence[ItemRow]], frozenset[int]] = lambda _: frozenset()
     read_ahead: Callable[[Sequence[ItemRow]], None] = lambda _: None

@@ -268,7 +268,11 @@ def check_task(data: object) -> tuple[JsonObject, list[Problem]]:
 
 def check_entry(kind: str, data: object) -> tuple[JsonObject, list[Problem]]:
     """Check one decision, pattern, gotcha, fact, gate or mark."""
-    return checked_fields(_ENTRIES[kind], data)
+    given = cast("JsonObject", data) if isinstance(data, dict) else {}
+    if kind == "fact" and "name" in given and "key" not in given:
+        # A name alone lacks a value; only in a handoff's list is it the fact `name: VALUE`.
+        given = {"key" if name == "name" else name: value for name, value in given.items()}
+    return checked_fields(_ENTRIES[kind], given or cast("object", data))
 
 
 def checked_fields(kind: type[Any], data: object) -> tuple[JsonObject, list[Problem]]:

@@ -44,6 +44,18 @@ def fact_text(entry: dict[str, Any]) -> str:
     return f"{entry['key']}: {entry['value']}" if "value" in entry else entry["key"]
 
 
+def shown_command(entry: dict[str, Any]) -> str:
+    """The command of a precondition as it runs: with its shell, if it has one. It is on one line,
+    and line breaks in it can be seen.
+    """
+    command = str(entry["command"])
+    if entry.get("shell"):
+        import shlex
+
+        command = shlex.join(["/bin/sh", "-c", command])
+    return visible(command)
+
+
 def check_text(entry: dict[str, Any]) -> str:
     """What a precondition says to check."""
     if "file" in entry:

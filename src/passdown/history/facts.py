@@ -12,7 +12,7 @@ from itertools import chain
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
-from passdown.core.brief_facts import ANSWERED, BriefFacts, shown_letter
+from passdown.core.brief_facts import ANSWERED, CLOSED, BriefFacts, shown_letter
 from passdown.core.items import sizes_of
 from passdown.core.kinds import LIVE, WORKSPACE_TASK, origins_of, parse_address, stream_of
 from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
@@ -49,6 +49,10 @@ others when a budget is large.
 FIRST_GOTCHAS = 5
 LATEST_SUMMARIES = 10
 LATEST_ANSWERS = 12
+SHOWN_CLOSED = 3
+"""How many of the items are shown that the last handoff closed by not listing them; the others are
+counted.
+"""
 LABELLED = 12
 FIRST_NEEDS = 20
 """How many of the tasks that a task depends on are read at first; the others as older items are."""
@@ -118,8 +122,10 @@ def facts_of(
     waiting += _failed_gates(reader, row)
     own.add([item for item in waiting if item.address not in gated])
     answers = [_with_answer(item) for item in _answers(reader, row)]
-    own.add(answers)
+    closed = row.header.get("closed", ())
+    own.add([*answers, *_closed_items(reader, closed[:SHOWN_CLOSED])])
     checks = sum(item.letter == "c" for item in waiting)
+    said = read.content(last).entry if last else {}
     elsewhere = Tally(g=len(gotchas))
     for pool in others:
         elsewhere.update(pool.totals())
@@ -147,7 +153,8 @@ def facts_of(
         totals={
             **(live := own.totals()),
             "b": live.get("b", 0) - len(gated),
-            ANSWERED: len(answers),
+            **({ANSWERED: len(answers)} if answers else {}),
+            **({CLOSED: len(closed[:SHOWN_CLOSED])} if closed else {}),
             "a": sum(row.header["types"].values()) + own.deleted,
             "k": sum(item.letter == "k" for item in waiting),
             **({"c": checks} if checks else {}),
@@ -156,7 +163,9 @@ def facts_of(
         elsewhere=elsewhere,
         state_file=state_file,
         own=own_positions,
-        memory_refs=tuple(read.content(last).entry.get("memory_refs", ())) if last else (),
+        memory_refs=tuple(said.get("memory_refs", ())),
+        more_closed=len(closed[SHOWN_CLOSED:]),
+        despite=said.get("despite", "") if row.status == "completed" else "",
         handoffs={(row.task, item.position): item.title for item in handoffs},
         content=read.content,
         stale=CitedFiles(reader, project, read).of,
@@ -212,13 +221,9 @@ def _failed_gates(reader: Reader, row: TaskRow) -> list[ItemRow]:
 
 
 def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
-    """The questions and gates that were settled lately, with words: what was asked is known now;
-    and what the last handoff closed because its lists don't have it.
-    """
+    """The questions and gates that were settled lately, with words: what was asked is known now."""
     counts, live = row.header["counts"], row.header["live"]
-    closed = [parse_address(name) for name in row.header.get("closed", ())]
-    rows = [reader.item(*address) for address in closed if address]
-    found = [item for item in rows if item is not None]
+    found: list[ItemRow] = []
     if counts.get("q", 0) > live.get("q", 0):
         found += [
             item
@@ -234,6 +239,21 @@ def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
     return found
 
 
+def _closed_items(reader: Reader, names: Sequence[str]) -> list[ItemRow]:
+    """Closed items, which are shown by their own sentence alone."""
+    rows = [reader.item(*address) for address in map(parse_address, names) if address]
+    return [_with_sizes(item, *_sentence_sizes(item)) for item in rows if item]
+
+
+def _sentence_sizes(item: ItemRow) -> tuple[int, int]:
+    sizes = sizes_of(item.sizes)
+    return sizes.tokens[0], sizes.units[0]
+
+
+def _with_sizes(item: ItemRow, tokens: int, long: int) -> ItemRow:
+    return item._replace(sizes=" ".join(map(str, (*[tokens] * 3, *[long] * 3))))
+
+
 def _is_settled(gate: ItemRow) -> bool:
     """Whether its answer still counts: a rejection does until the next handoff."""
     return gate.status == "approved" or (gate.status == "rejected" and gate.is_open)
@@ -241,10 +261,10 @@ def _is_settled(gate: ItemRow) -> bool:
 
 def _with_answer(item: ItemRow) -> ItemRow:
     """A settled item with the sizes it has together with its answer: so it is shown."""
-    sizes = sizes_of(item.sizes)
-    tokens = sizes.tokens[0] + vocabulary(DEFAULT_COUNTER)(item.note)
-    long = sizes.units[0] + units(item.note)
-    return item._replace(sizes=" ".join(map(str, (*[tokens] * 3, *[long] * 3))))
+    tokens, long = _sentence_sizes(item)
+    return _with_sizes(
+        item, tokens + vocabulary(DEFAULT_COUNTER)(item.note), long + units(item.note)
+    )
 
 
 class _ItemPool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
-from passdown.core.brief_facts import ANSWERED, ItemContent, shown_letter
-from passdown.core.items import cited_paths, entry_of
+from passdown.core.brief_facts import ANSWERED, CLOSED, ItemContent, shown_letter
+from passdown.core.items import cited_paths, entry_of, shown_command
 from passdown.core.kinds import stream_of
 from passdown.ledger.channel import REMOTE_FILES_FIELD
 
@@ -47,13 +47,15 @@ class ItemTexts:
             return ItemContent({}, "", "")
         record, body = known
         entry = entry_of(body, item.field, item.index)
-        if shown_letter(item) == ANSWERED:
+        if shown_letter(item) in (ANSWERED, CLOSED):
             return self._answered(item, entry)
         if item.letter == "f":
             was = item.note if not item.closed_at else ""
             entry = {**entry, "status": item.status.replace("active", ""), "was": was}
         if item.letter == "c":
             entry = {**entry, "status": self._checked(item)}
+            if "command" in entry:
+                entry["command"] = shown_command(entry)
         author = entry.get("agent") or record.author
         return ItemContent(
             entry,

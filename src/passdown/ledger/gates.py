@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.documents import failed_gates
 from passdown.core.fold import fold_record, status_after
 from passdown.core.items import grade_of
-from passdown.core.kinds import KINDS, parse_address, stream_of
+from passdown.core.kinds import KINDS, LIVE, parse_address, stream_of
 from passdown.core.record import Record
 from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
@@ -156,16 +157,25 @@ def open_at_completion(
     after = fold_record(before, unsealed, body, sized=False)
     # What waits for a person already is a reason of its own.
     gated = {row.address for row in before.open_items if row.letter == "b" and after.gate_of(row)}
-    texts = [f"gate {name} failed" for name in failed_gates(after.header)]
+    texts = [
+        (f"gate {name} failed", f"passdown gate record {task} --name {shlex.quote(name)} --passed")
+        for name in failed_gates(after.header)
+    ]
     texts += [
-        f"{row.address} is open: {row.title}"
+        (f"{row.address} is open: {row.title}", "settle it (name it in resolves)")
         for row in after.open.values()
         if (row.letter == "b" and row.address not in gated)
         or (row.letter == "q" and row.grade == "blocking")
     ]
-    texts += [f"{task} needs {need}, which is not completed" for need in open_needs(reader, task)]
-    fix = "settle it (name it in resolves), or say in despite why the task is completed anyway"
-    return [Problem("despite", "open_at_completion", text, "", fix) for text in texts]
+    texts += [
+        (f"{task} needs {need}, which is not completed", f"complete {need} first")
+        for need in open_needs(reader, task)
+    ]
+    anyway = "or say in despite why the task is completed anyway"
+    return [
+        Problem("despite", "open_at_completion", text, "", f"{fix}, {anyway}")
+        for text, fix in texts
+    ]
 
 
 def open_needs(reader: Reader, task: str) -> list[str]:
@@ -277,6 +287,17 @@ def _is_gated(reader: Reader, blocker: ItemRow) -> bool:
     return any((gate.position, gate.index) == place for gate in gates)
 
 
+def _replaced_fact(reader: Reader, row: ItemRow) -> tuple[str, str, str]:
+    """Why a fact that doesn't hold any more can't be marked, and what can be done instead."""
+    record = reader.record(stream_of(row.task), row.position)
+    key = record.document()[row.field][row.index]["key"] if record else ""
+    current = reader.current_facts(row.task, [key]).get(key, row)
+    message, expected = f"{row.address} is {row.status}", "a fact that holds"
+    if current.status in LIVE:
+        return f"{message}: {current.address} holds ({current.title})", expected, current.address
+    return message, expected, f"record it again: passdown note fact {shlex.quote(key)} VALUE"
+
+
 def mark_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
     """An item can only be marked with a status of its kind, and only while that changes
     something.
@@ -298,6 +319,8 @@ def mark_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
             message = f"a person has to answer the gate that {row.address} opened"
             fix = "passdown gate list shows it"
             found.append(Problem(where, "human_gate", message, "an answer from a person", fix))
+        elif address.letter == "f" and row.status not in LIVE:
+            found.append(Problem(where, "not_current", *_replaced_fact(reader, row)))
         elif row.status == mark["status"]:
             message = f"{row.address} is {row.status} already"
             found.append(Problem(where, "no_change", message, "another status"))

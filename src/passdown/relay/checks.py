@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from passdown.core.items import check_text
+from passdown.core.items import check_text, shown_command
 from passdown.core.text import excerpt
 from passdown.core.types import JsonObject
 from passdown.errors import Problem, raise_problems
@@ -50,8 +50,8 @@ def check_preconditions(
     """Check what the latest handoff of a task wants checked, and record what was found.
 
     Files are measured in the folder of the project. A command runs only where `run` says so, which
-    is asked with the command; without a shell unless the precondition names one, with nothing on
-    its stdin. Questions are answered by people: see `set_status`.
+    is asked with the command as it runs (`/bin/sh -c '...'` if the precondition names a shell; else
+    it has none), with nothing on its stdin. Questions are answered by people: see `set_status`.
 
     Args:
         task: The task.
@@ -64,10 +64,11 @@ def check_preconditions(
         raise_problems("nothing was checked", [problem])
     found: list[CheckedItem] = []
     for entry in current_preconditions(workspace.files.state_document(task)):
-        text = check_text(entry)
+        command = shown_command(entry) if "command" in entry else ""
+        text = check_text({**entry, "command": command} if command else entry)
         if "file" in entry:
             status, result = _file_result(workspace.root, entry)
-        elif run is None or not run(str(entry["command"])):
+        elif run is None or not run(command):
             found.append(CheckedItem(entry["address"], text, entry["status"], "not run"))
             continue
         else:

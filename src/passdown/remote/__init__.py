@@ -82,6 +82,16 @@ class RemoteWorkspace(Workspace):
         """Nothing is sent until the first call; `passdown.open` makes it from a URL."""
         self.connection = connection
 
+    def _require_write(self) -> None:
+        """Refuse what works on this machine first, if its results couldn't be recorded then."""
+        holder = self.connection.ask("GET", "/api/me").document()
+        if "write" not in holder.get("rights", ()):
+            raise NotAllowed(
+                f"nothing was done: the token of {holder.get('name', '')} can't record the results",
+                next_step="The administrator of the server makes one with passdown token new "
+                "--rights.",
+            )
+
     def _call(
         self, operation: Operation, function: Callable[..., Any], *args: Any, **given: Any
     ) -> Any:
@@ -92,6 +102,8 @@ class RemoteWorkspace(Workspace):
         if operation.has_client:
             return operation.own("passdown.remote.methods")(self, *args, **given)
         if not operation.http:
+            if operation.right == "write":
+                self._require_write()
             return function(self, *args, **given)
         return call(self.connection, operation, args, given)
 
