@@ -198,3 +198,21 @@ def test_completing_over_what_is_open_needs_a_word(
     cli(*done, "--despite", "kim said so")
     assert as_json("state", "T-1")["handoffs"][-1]["despite"] == "kim said so"
     assert as_json("task", "show", "T-1")["status"] == "completed"
+
+
+@pytest.mark.promise("P-3")
+def test_the_last_handoff_given_again_completes_once_nothing_is_open(
+    cli: Run, as_json: Json
+) -> None:
+    """What kept the task open is settled, so the same words complete it; then it is a repeat."""
+    cli("task", "new", "T-1", "--title", "Login", "--agent", "ann")
+    cli("gate", "record", "T-1", "--name", "lint", "--failed", "--agent", "ann")
+    done = ("handoff", "--task", "T-1", "--from", "ann", "--outcome", "completed")
+    assert "T-1 stays open" in cli(*done, "--summary", "fin").out
+    again = as_json(*done, "--summary", "fin")
+    assert again["is_replay"]
+    cli("gate", "record", "T-1", "--name", "lint", "--passed", "--agent", "ann")
+    completed = as_json(*done, "--summary", "fin")
+    assert (completed["is_replay"], completed["phase"]) == (False, "completed")
+    assert as_json(*done, "--summary", "fin")["is_replay"]
+    assert as_json("task", "show", "T-1")["status"] == "completed"

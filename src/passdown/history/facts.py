@@ -110,6 +110,8 @@ def facts_of(
     read = ItemTexts(reader)
     last = next((item for item in own.items.values() if item.letter == "h"), None)
     places = [methodcaller("records_at", stream_of(row.task), [last.position])] if last else []
+    closed = [parse_address(name) for name in row.header.get("closed", ())]
+    places += [methodcaller("item", *address) for address in closed if address]
     reader.ahead(*places, *(methodcaller("task", name) for name in names))
     needed = {name: reader.task(name) for name in names}
     found = [each for each in needed.values() if each]

@@ -30,8 +30,9 @@ class ItemTexts:
         """Read the records of items whose content is asked for next, those of a task together."""
         wanted: dict[str, set[int]] = {}
         for item in items:
-            if (item.task, item.position) not in self._known:
-                wanted.setdefault(item.task, set()).add(item.position)
+            for position in (item.position, item.closed_at):  # where it was settled, too
+                if position and (item.task, position) not in self._known:
+                    wanted.setdefault(item.task, set()).add(position)
         asked = {task: (stream_of(task), sorted(at)) for task, at in wanted.items()}
         self._reader.ahead(*(methodcaller("records_at", *places) for places in asked.values()))
         for task, places in asked.items():
@@ -40,8 +41,7 @@ class ItemTexts:
 
     def content(self, item: ItemRow) -> ItemContent:
         """What an item's record says of it."""
-        if (item.task, item.position) not in self._known:
-            self.read([item])
+        self.read([item])
         known = self._known.get((item.task, item.position))
         if known is None:
             return ItemContent({}, "", "")
@@ -69,16 +69,18 @@ class ItemTexts:
         """How the check of a precondition ended, and who made it; their words stay in the record:
         the line quotes somebody else.
         """
-        record = self._reader.record(stream_of(item.task), item.closed_at)
-        return f"{item.status} by {record.author}" if record and item.status != "open" else ""
+        known = self._known.get((item.task, item.closed_at))
+        return f"{item.status} by {known[0].author}" if known and item.status != "open" else ""
 
     def _answered(self, item: ItemRow, entry: dict[str, Any]) -> ItemContent:
         """A settled item with its answer, in the words of whoever gave it."""
-        record = self._reader.record(stream_of(item.task), item.closed_at)
-        body = record.document() if record else {}
-        author = body.get("by") or (record.author if record else "")
+        known = self._known.get((item.task, item.closed_at))
+        if known is None:
+            return ItemContent(entry, "", "", {}, item.status)
+        record, body = known
+        author = body.get("by") or record.author
         answer = body.get("reason") or item.note if item.letter == "q" else body.get("reason", "")
-        return ItemContent(entry, author, record.at if record else "", {}, answer or item.status)
+        return ItemContent(entry, author, record.at, {}, answer or item.status)
 
 
 class CitedFiles:

@@ -124,6 +124,12 @@ def apply_changes(
     return _keep_answer(writer, task, step) if answer is None else answer
 
 
+def _unlisted(step: Changes) -> tuple[ItemRow, ...]:
+    """The items that a handoff closed because its lists don't have them."""
+    found = {(each.letter, each.ordinal) for each in step.changed if each.status == "replaced"}
+    return tuple(row for row in step.before.open_items if (row.letter, row.ordinal) in found)
+
+
 def _answer_from(step: Changes) -> dict[str, Any] | None:
     """Complete what the row of a handoff keeps for a repeat, if the newest two decisions are its
     own; None where older ones are needed.
@@ -265,7 +271,7 @@ class _Planned(NamedTuple):
 
 class Written(NamedTuple):
     """What was written: the record, its new items, what a handoff answers, the tasks it changed,
-    the status of its task from then on.
+    the status of its task from then on, the items that it closed by not listing them.
 
     `is_replay` when the key had been written before; then nothing was.
     """
@@ -278,6 +284,7 @@ class Written(NamedTuple):
     redacted: tuple[str, ...] = ()
     touched: tuple[str, ...] = ()
     status: str = ""
+    closed: tuple[ItemRow, ...] = ()
 
 
 def system_clock() -> datetime:
@@ -317,7 +324,10 @@ class Ledger:
             index_record(writer, record, entry.body, step, texts)
             touched = (entry.task, *touched_tasks(writer, step))
         status = step.header["base_status"]
-        return Written(record, entry.body, step.added, answer, False, redacted, touched, status)
+        closed = _unlisted(step)
+        return Written(
+            record, entry.body, step.added, answer, False, redacted, touched, status, closed
+        )
 
     def dry_run(self, entry: Entry, guard: Guard | None = None) -> Written:
         """What `append` would give for a handoff, and refuse, without writing anything; the record
@@ -331,7 +341,8 @@ class Ledger:
             step = planned.step
             answer = _answer_from(step) or _answer_ahead(reader, entry.task, step)
         record = planned.record._replace(digest="")
-        return Written(record, entry.body, step.added, answer, False, redacted)
+        closed = _unlisted(step)
+        return Written(record, entry.body, step.added, answer, False, redacted, closed=closed)
 
     def _plan(
         self,
@@ -346,10 +357,10 @@ class Ledger:
         tip = reader.tip(stream, entry.key)
         if self._witness is not None:
             self._witness(reader, entry.task, tip.head if tip else None)
+        known = repeated(reader, entry, is_known=bool(tip and tip.known))
+        if known is not None:
+            return _Planned(known, None)
         if tip is not None and tip.known:
-            known = repeated_record(reader, entry.task, entry.key, latest_only=entry.is_content_key)
-            if known is not None:
-                return _Planned(known, None)
             entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
         head = self._checked_head(tip, entry)
         before = task_before(reader, entry.task, entry.kind, entry.body) if head else NO_TASK
@@ -491,13 +502,50 @@ def repeated_record(reader: Reader, task: str, key: str, *, latest_only: bool) -
     return record if is_same else None
 
 
+CONTENT_KEY = "content-"
+"""What a key begins with that was made from the content of a handoff."""
+
+
+def repeated(reader: Reader, entry: Entry, *, is_known: bool = True) -> Record | None:
+    """The record that an entry repeats, where its key `is_known` in the stream, and where it says
+    the same as the last handoff: that one may have been prepared, under a key of its own.
+
+    A handoff that completes its task now, and didn't the first time, is none.
+    """
+    if is_known:
+        known = repeated_record(reader, entry.task, entry.key, latest_only=entry.is_content_key)
+        is_new = entry.is_content_key and known is not None and "phase" in entry.body
+        if known is not None and not (is_new and "phase" not in known.document()):
+            return known
+        return None
+    row = reader.task(entry.task) if entry.is_content_key else None
+    if row is None or row.header["source_agent"] != entry.author or entry.expect_version:
+        return None
+    last = reader.record(stream_of(entry.task), row.header["handoff_version"])
+    if last is None or not last.key.startswith(CONTENT_KEY):
+        return None
+    return last if _is_same(last.document(), entry.body) else None
+
+
+def _is_same(known: dict[str, Any], given: dict[str, Any]) -> bool:
+    """Whether two bodies say the same; of the last handoff of a task, one may state the phase that
+    the other leaves to be found.
+    """
+    one, other = _intent(known), _intent(given)
+    is_last = one.get("outcome") == "completed" and not one.get("to_agent")
+    phases = {one.get("phase", "completed"), other.get("phase", "completed")}
+    if is_last and phases == {"completed"}:
+        one, other = one | {"phase": ""}, other | {"phase": ""}
+    return one == other
+
+
 def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
     """The answer to a key that was written before: the same record, if it says the same, and its
     items as they were then.
     """
     body = known.document()
     same = (known.kind, known.author) == (entry.kind, entry.author)
-    if not same or _intent(body) != _intent(entry.body):
+    if not same or not _is_same(body, entry.body):
         raise KeyReused(
             f"the key {entry.key[:80]!r} was used for another {known.kind} in {entry.task} "
             f"(version {known.position}); the first one is kept",

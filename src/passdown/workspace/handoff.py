@@ -19,7 +19,7 @@ from passdown.core.intake import (
 )
 from passdown.core.intake import check_handoff as check_fields
 from passdown.core.items import context_summary_of
-from passdown.core.kinds import FILE_LISTS, KINDS, WORKSPACE_TASK, parse_address, stream_of
+from passdown.core.kinds import FILE_LISTS, KINDS, WORKSPACE_TASK
 from passdown.core.names import key_problems, normal_path, path_problems
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import redact, removal_message
@@ -43,7 +43,13 @@ from passdown.ledger.gates import (
     handoff_reasons,
     open_at_completion,
 )
-from passdown.ledger.writer import repeated_record, task_before
+from passdown.ledger.writer import (
+    CONTENT_KEY,
+    queries_ahead,
+    repeated,
+    repeated_record,
+    task_before,
+)
 from passdown.search.existing import memory_warnings
 from passdown.workspace import Workspace
 from passdown.workspace.context import Context
@@ -96,7 +102,7 @@ def hand_off(
     guard = handoff_guard(turn.entry.task, _gate_check(context), turn.disk, notices)
     if dry_run:
         written = context.ledger.dry_run(turn.entry, guard)
-        notices += [*_needs(context, turn.plain, turn.body), *_closed(context, written)]
+        notices += [*_needs(context, turn.plain, turn.body), *_closed(written)]
         return _command(context, turn, written, notices)
     entry = turn.entry._replace(body=_with_metrics(context, turn.entry.body, started))
     alike = memory_warnings(context.store, entry.body)
@@ -104,7 +110,7 @@ def hand_off(
     warnings = [*notices, *_redactions(written)]
     warnings += [] if written.is_replay else alike
     warnings += context.mirror(written)
-    warnings += [*_needs(context, turn.plain), *_closed(context, written)]
+    warnings += [*_needs(context, turn.plain), *_closed(written)]
     warnings += _left_open(context, turn.plain, written)
     return _command(context, turn, written, warnings)
 
@@ -147,11 +153,9 @@ def _accepted(
     is_content_key = key is None and not given.is_task_file and given.prepared is None
     key = key or handoff_key(checked.data, is_prepared=given.prepared is not None)
     plain = _signed(context, checked.data, key, latest_only=is_content_key)
-    if is_content_key:
-        key = _key_as_prepared(context, plain) or key
     completion: list[Problem] = []
     if not (rebase or given.keeps_open):
-        plain, completion = _completed(context, plain, key, latest_only=is_content_key)
+        plain, completion = _completed(context, plain)
     artifacts, disk = _measured(context, plain)
     body = handoff_body(plain, artifacts)
     if given.added_blockers:
@@ -172,40 +176,16 @@ def _accepted(
     return _Accepted(plain, body, entry, disk, (*checked.problems, *completion), by)
 
 
-def _key_as_prepared(context: Context, handoff: JsonObject) -> str:
-    """The key of the task's last record, if that is this handoff after it was prepared; else "".
-
-    Whoever prepares a handoff, records that and gives its source again repeats it.
-    """
-    with context.store.reading() as reader:
-        head = reader.head(stream_of(handoff["task"]))
-        last = reader.record(head.stream, head.position) if head else None
-    if last is None or "expect_version" in handoff:
-        return ""
-    prepared = {**handoff, "expect_version": last.position - 1}
-    keys = [
-        handoff_key(each, is_prepared=True)
-        for each in (prepared, {**prepared, "phase": "completed"})
-    ]
-    return last.key if last.key in keys else ""
-
-
-def _completed(
-    context: Context, handoff: JsonObject, key: str, *, latest_only: bool
-) -> tuple[JsonObject, list[Problem]]:
+def _completed(context: Context, handoff: JsonObject) -> tuple[JsonObject, list[Problem]]:
     """A handoff that nobody comes after completes its task: it is completed, and names neither a
     receiver nor a phase. If something is open, the task stays open, and a warning says why.
-
-    A repeat does what it did the first time, whatever is open since.
     """
     if handoff["outcome"] != "completed" or handoff.get("to_agent") or handoff.get("phase"):
         return handoff, []
     last, task = {**handoff, "phase": "completed"}, handoff["task"]
     body = handoff_body(last, [])
     with context.store.reading() as reader:
-        known = repeated_record(reader, task, key, latest_only=latest_only)
-        if known is not None:
-            return (last if known.document().get("phase") else handoff), []
+        reader.ahead(*queries_ahead(task, "handoff", body), lambda asked: asked.needs(task))
         before = task_before(reader, task, "handoff", body)
         if before.header["phase"] == "completed" or task == WORKSPACE_TASK:
             return handoff, []
@@ -344,7 +324,7 @@ def check_handoff(
     entry, body, score = turn.entry, turn.body, detail_score(turn.plain)
     task = entry.task
     with context.store.reading() as reader:
-        known = repeated_record(reader, task, entry.key, latest_only=entry.is_content_key)
+        known = repeated(reader, entry)
         if known is not None:
             message = f"it is recorded already, as version {known.position} of {task}"
             repeat = Problem("", "already_recorded", message, level="warning")
@@ -365,7 +345,7 @@ def check_handoff(
         written = context.ledger.dry_run(entry)
     except ProblemsError as error:
         return check._replace(problems=limited_problems((*check.problems, *error.problems)))
-    problems = limited_problems((*check.problems, *_closed(context, written)))
+    problems = limited_problems((*check.problems, *_closed(written)))
     return check._replace(problems=problems, command=_command(context, turn, written, ()))
 
 
@@ -389,14 +369,8 @@ def _needs(context: Context, handoff: JsonObject, body: JsonObject | None = None
     return need_warnings(context, handoff["task"], to_agent, body)
 
 
-def _closed(context: Context, written: Written) -> list[Problem]:
+def _closed(written: Written) -> list[Problem]:
     """The items that the handoff closed because its lists don't have them."""
-    changed: JsonObject = written.answer["change"]
-    closed = [parse_address(name) for name in changed if changed[name]["status"] == "replaced"]
-    if not closed:
-        return []
-    with context.store.reading() as reader:
-        rows = [reader.item(*address) for address in closed if address]
     return [
         Problem(
             KINDS[row.letter].field,
@@ -406,8 +380,8 @@ def _closed(context: Context, written: Written) -> list[Problem]:
             "if it still holds, list it again; a handoff without the list leaves it open",
             "warning",
         )
-        for row in rows
-        if row is not None and row.letter != "c"  # preconditions are those of the last handoff
+        for row in written.closed
+        if row.letter != "c"  # preconditions are those of the last handoff
     ]
 
 
@@ -540,7 +514,7 @@ def handoff_key(handoff: dict[str, Any], *, is_prepared: bool = False) -> str:
     if "expect_version" in handoff and not is_prepared:
         return uuid.uuid4().hex
     text = json.dumps(handoff, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return "content-" + digest_bytes(text.encode()).removeprefix("sha256:")
+    return CONTENT_KEY + digest_bytes(text.encode()).removeprefix("sha256:")
 
 
 def _redactions(written: Written) -> list[Problem]:
