@@ -147,7 +147,7 @@ def test_completion_in_a_real_bash(
     )
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
-        "state",
+        "start status state",
         "T-1",
         "--files",
         "state-file switch-artifact",

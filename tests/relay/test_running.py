@@ -270,7 +270,7 @@ def test_an_agent_knows_who_is_in_the_relay_and_hands_on_to_nobody_else(stage: S
 
     run = stage.run(document(CODE, REVIEW), agent)
     assert (run.status, run.legs[1].measured["attempts"]) == ("completed", 2)
-    assert "`to_agent`: coder, reviewer" in stage.asked[0].messages[-1]["content"]
+    assert "`to_agent`: reviewer" in stage.asked[0].messages[-1]["content"]
     assert "unknown_agent" in stage.asked[1].messages[-1]["content"]
 
 

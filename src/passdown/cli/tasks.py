@@ -77,7 +77,7 @@ def task_new(
         raise UsageError("the id is given twice: --id goes with a title alone")
     if title is None and id is None and _ID.fullmatch(task):
         raise UsageError(f"{task} reads like an id; name the title too: {task} --title TEXT")
-    named, title = (task, title) if title is not None else (id or "", task)
+    named, title = (task, title) if title is not None else (id, task)
     given = {name: value for name, value in options.items() if value not in (None, [], "")}
     with session.open() as workspace:
         receipt = workspace.create_task(named, title=title, **given)

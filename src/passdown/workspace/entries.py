@@ -67,7 +67,7 @@ _WORKSPACE_AUTHOR = "passdown"
 
 def create_task(
     context: Context,
-    task: str = "",
+    task: str | None = None,
     *,
     title: str,
     agent: str,
@@ -83,20 +83,21 @@ def create_task(
         key: Idempotency key: a retry with the same key gives the same receipt.
         **fields: description, inputs, outputs, criteria, depends_on, phase, time_limit_minutes.
     """
-    given = {**fields, "task": task or new_id(title, key), "title": title, "agent": agent}
+    task = new_id(title, key) if task is None else task
+    given = {**fields, "task": task, "title": title, "agent": agent}
     checked, problems = check_task(given)
     problems += _given_key_problems(key)
     if given["task"] == WORKSPACE_TASK and agent != _WORKSPACE_AUTHOR:
         message = "what concerns all work is recorded there"
         problems.append(Problem("task", "reserved", message, "another id"))
     _refuse(problems)
-    task, agent = checked.pop("task"), checked.pop("agent")
+    name, agent = checked.pop("task"), checked.pop("agent")
 
     def problems_of(reader: Reader, body: dict[str, Any]) -> list[Problem]:
-        return cycle_problems(reader, task, body["depends_on"])
+        return cycle_problems(reader, name, body["depends_on"])
 
     key = key or "created-" + digest_bytes(canonical_bytes([agent, checked]))
-    entry = Entry(task, "task_created", agent, checked, key)
+    entry = Entry(name, "task_created", agent, checked, key)
     warnings = [p for p in problems if p.level == "warning"]
     with context.store.reading() as reader:
         for need in checked["depends_on"]:

@@ -203,7 +203,7 @@ def test_a_slip_in_a_field_is_named_with_what_is_missing(server: Served) -> None
     assert found["sumary"]["fix"] == "did you mean summary?"
     reply = post(server, "/api/tasks", token, {"titel": "Login"})
     found = {p["path"]: p for p in reply.document["problems"]}
-    assert [found[name]["code"] for name in ("task", "title")] == ["required", "required"]
+    assert found["title"]["code"] == "required"
     assert found["titel"]["fix"] == "did you mean title?"
     reply = post(server, "/api/decisions", token, {**body, "summary": ""})
     assert "empty" in {p["code"] for p in reply.document["problems"]}

@@ -253,7 +253,7 @@ def test_each_store_has_a_token_file_of_its_own(
         with running(project, "--store", other) as second:
             path = token_path(second)
             assert path != own
-            assert path.is_relative_to(project / ".passdown" / "elsewhere")
+            assert path.is_relative_to(project / ".passdown" / "stores")
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             theirs = path.read_text("ascii").strip()
             assert ask(second.port, "GET", "/api/tasks", token=theirs).document["items"] == []
