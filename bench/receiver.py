@@ -290,7 +290,7 @@ def _document(outcomes: Sequence[Outcome]) -> dict[str, float]:
 def _row(name: str, outcomes: Sequence[Outcome], nothing: Sequence[Outcome]) -> Row:
     told, without = _document(outcomes), _document(nothing)
     is_judged = name == f"a brief of {BUDGETS[-1]}"
-    calls = told["mean_calls"] / without["mean_calls"]
+    calls = told["mean_calls"] / without["mean_calls"] if without["mean_calls"] else 1.0
     return Row(
         f"with {name}: calls",
         f"{told['mean_calls']:.1f}",

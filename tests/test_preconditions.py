@@ -180,7 +180,7 @@ def test_every_interface_has_preconditions(
     said = capsys.readouterr()
     assert "a handoff wants this command to run here: echo hi" in said.err
     assert "not run" in said.out
-    assert main(["check", "T-1", "--agent", "bob", "--run"]) == 0
+    assert main(["check", "T-1", "--agent", "bob", "--run", "--timeout", "60"]) == 0
     assert "runs: echo hi" in capsys.readouterr().err
     assert "- c1 (passed by bob) run: echo hi" in text_of(ws)
 
@@ -217,7 +217,7 @@ def test_a_command_is_shown_as_it_runs(
     assert f"- c1 run: {shown}\n" in text_of(ws)
     assert main(["check", "T-1", "--agent", "bob"]) == 1
     assert f"run here: {shown}\n" in capsys.readouterr().err
-    assert main(["check", "T-1", "--agent", "bob", "--run"]) == 0
+    assert main(["check", "T-1", "--agent", "bob", "--run", "--timeout", "60"]) == 0
     assert f"runs: {shown}\n" in capsys.readouterr().err
 
 

@@ -15,7 +15,7 @@ from passdown.cli.output import (
     title_of,
     value_printer,
 )
-from passdown.cli.parsing import command, operation
+from passdown.cli.parsing import command, operation, seconds
 from passdown.cli.session import UsageError
 from passdown.core.kinds import PHASES, TASK_STATUSES, WORKSPACE_TASK
 from passdown.core.text import visible
@@ -306,6 +306,7 @@ _print_checked = row_printer(
     "T-1 --run --timeout 600",
     like="context.check_preconditions",
     flags={"timeout_s": "--timeout"},
+    types={"timeout_s": seconds},
     help={
         "run": "run the commands too, without asking",
         "timeout_s": "SECONDS: how long a command may take",

@@ -202,6 +202,13 @@ def item_lines(letter: str, ordinal: int, entry: Entry) -> tuple[str, str, str]:
     return (begin + line, begin + short, begin + full)
 
 
+def _quoted(text: str) -> str:
+    """An earlier value inside a line that somebody else wrote: it can't end there, or begin a field
+    of that line.
+    """
+    return text.translate(str.maketrans("|()", "/[]"))
+
+
 def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
     """An item's lines without the number that they begin with."""
     shape = _SHAPES[letter]
@@ -209,7 +216,7 @@ def _after_number(letter: str, entry: Entry) -> tuple[str, str, str]:
     if letter == "k" and main is None:
         main = f"a person has to approve: {entry['blocker']}"
     if letter == "f":
-        main = fact_text(entry) + (f" (was {entry['was']})" if entry.get("was") else "")
+        main = fact_text(entry) + (f" (was {_quoted(entry['was'])})" if entry.get("was") else "")
     if letter == "c":
         main = check_text(entry)
     grade = entry.get(shape.grade) if shape.grade else None
