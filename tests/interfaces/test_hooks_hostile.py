@@ -117,6 +117,7 @@ def test_what_git_started_ends_with_it(repository: Path, tmp_path: Path) -> None
     (repository / ".passdown/agents").mkdir()
     (repository / ".passdown/agents/reviewer.md").write_text("You read closely.", "utf-8")
     done = ("--task", "T-1", "--outcome", "completed", "--file", "a.md", "--from", "coder")
+    done = (*done, "--to", "reviewer")
     assert run(repository, "handoff", *done).code == 0
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -139,17 +139,15 @@ class RelayWorker:
         turn = found.legs[number]
         if not turn.is_open or not self._engine.heartbeat.wait_for_lease():
             return
-        if found.lane == EXPRESS and not self._wait_for_agent(found):
-            return
-        retry_while_busy(lambda: self.runs.begin(run, number, self._engine.heartbeat.worker))
-        self._running.add((run, number))
-        try:
-            with self._span(found, turn) as span:
-                ended = self._take(found, turn)
-                outcome = "left" if ended is None else ended["outcome"]
-                span.note({"passdown.outcome": outcome}, error=ERROR if outcome == ERROR else "")
-        finally:
-            self._running.discard((run, number))
+        while True:
+            if found.lane == EXPRESS and not self._wait_for_agent(found):
+                return
+            retry_while_busy(lambda: self.runs.begin(run, number, self._engine.heartbeat.worker))
+            ended = self._taken(found, turn)
+            # An agent that seemed free may have been resumed in its own run meanwhile.
+            is_late = found.lane == EXPRESS and ended is None and not self._stopping()
+            if not (is_late and self._turns.run_agents.obstacles(found)):
+                break
         if ended is None:
             is_over = bool(self.runs.get(run).ended_at)
             left = "is taken again when the run is resumed" if found.lane == HERE else ""
@@ -157,6 +155,18 @@ class RelayWorker:
             log.warning("%s, turn %d %s; nothing was recorded", run, number, left)
             return
         self._end(run, number, ended)
+
+    def _taken(self, run: Run, turn: LegRun) -> JsonObject | None:
+        """How a turn ended, with its span; None if it was left to others."""
+        self._running.add((run.run, turn.number))
+        try:
+            with self._span(run, turn) as span:
+                ended = self._take(run, turn)
+                outcome = "left" if ended is None else ended["outcome"]
+                span.note({"passdown.outcome": outcome}, error=ERROR if outcome == ERROR else "")
+            return ended
+        finally:
+            self._running.discard((run.run, turn.number))
 
     def _wait_for_agent(self, run: Run) -> bool:
         """Wait until an agent of an express run is free. After a while others are let past: one of
