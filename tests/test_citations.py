@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import passdown
 from passdown.ledger import project_files
@@ -45,13 +45,16 @@ def test_a_change_is_seen_whatever_size_and_time_a_file_has(
     first = file.stat()
     with passdown.open(str(tmp_path)) as ws:
         ws.create_task("T-1", title="Login", agent="planner")
-        decision = {"summary": "Use JWT", "rationale": "stateless", "paths": ["auth.py"]}
-        ws.decide(task="T-1", agent="planner", **decision)
+        said: dict[str, Any] = {"summary": "Use JWT", "rationale": "stateless"}
+        ws.decide(task="T-1", agent="planner", paths=["auth.py"], **said)
         reads: list[str] = []
-        inspect = project_files._inspect
-        monkeypatch.setattr(
-            project_files, "_inspect", lambda *given: reads.append(given[1]) or inspect(*given)
-        )
+        inspect: Any = vars(project_files)["_inspect"]
+
+        def counted(*given: Any) -> Any:
+            reads.append(given[1])
+            return inspect(*given)
+
+        monkeypatch.setattr(project_files, "_inspect", counted)
         for _ in range(3):
             assert "STALE" not in ws.brief("T-1", agent="coder").text
         assert len(reads) <= 1

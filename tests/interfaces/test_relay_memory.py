@@ -299,7 +299,7 @@ def test_a_leg_offers_its_agent_the_others_as_receivers(
     project: Path, cli: Run, program: Run
 ) -> None:
     start = {"leg": "start", "agent": "lead"}
-    names = {"architect": "print(HANDOFF)", "lead": "print(HANDOFF)"}
+    names: dict[str, Any] = {"architect": "print(HANDOFF)", "lead": "print(HANDOFF)"}
     file = staged(project, cli, CODE, start, **names)
     program("run", file, "--task", "T-1", "--by", "eva")
     offered = [told(project, name)[0][-1][1].strip().splitlines()[-1] for name in ("coder", "lead")]

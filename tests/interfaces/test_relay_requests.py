@@ -178,8 +178,9 @@ def test_a_request_of_wrong_types_is_refused(project: Path, which: str) -> None:
         ws.create_task("T-1", title="Login", agent="eva")
         Runs(ws).start(check_relay({"relay": "x", **_agents(["false"])}), "T-1", by="eva")
         for wrong in (object(), 7, ["R-1"], {"R": 1}):
+            asked: dict[str, Any] = {**given, "to": "architect", which: wrong}
             with pytest.raises((InvalidInput, NotFound)):
-                ws.relay.ask(**{**given, "to": "architect", which: wrong})
+                ws.relay.ask(**asked)
 
 
 def test_a_relay_file_names_all_its_problems(project: Path, cli: Run) -> None:
