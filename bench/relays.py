@@ -194,7 +194,9 @@ def _crew(folder: Path, url: str, relays: int, workers: int, options: dict[str, 
     from tests.relay.relay_process import short_relay
 
     _repository(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "agents").mkdir(parents=True, exist_ok=True)
+    for number in range(EXPRESS_ITEMS):  # items go to agents that are known
+        (folder / "agents" / f"helper-{number}.md").write_text("You help.\n")
     with passdown.open(str(folder)) as ws:
         runs = Runs(ws)
         names: list[str] = []
