@@ -43,14 +43,22 @@ FACTS = "verified_fact"
 BASELINES = ("newest first", "transcript", "oracle")
 
 
-def measure(run: Run) -> Measured:
-    found = Measured("handoffbench", "How many claims of HandoffBench a brief carries")
+def loaded_tasks(found: Measured) -> tuple[Any, list[Any]]:
+    """The program that scores, and the tasks; None, with a note, where there is no data."""
     folder = Path(os.environ.get(FOLDER, "")) / "handoffbench"
     if not os.environ.get(FOLDER) or not (folder / "score.py").is_file():
         found.notes.append(f"not measured: {FOLDER} names no folder with handoffbench/score.py")
+        return None, []
+    files = sorted(folder.glob("*.json"))
+    tasks = [task for path in files for task in json.loads(path.read_text("utf-8"))]
+    return scoring_program(folder), tasks
+
+
+def measure(run: Run) -> Measured:
+    found = Measured("handoffbench", "How many claims of HandoffBench a brief carries")
+    scoring, tasks = loaded_tasks(found)
+    if scoring is None:
         return found
-    scoring = scoring_program(folder)
-    tasks = [t for p in sorted(folder.glob("*.json")) for t in json.loads(p.read_text("utf-8"))]
     chosen = tasks[:: len(tasks) // QUICK_TASKS] if run.quick else tasks
     for setting, about in SETTINGS.items():
         by_mapping: dict[str, dict[tuple[int, str], Any]] = {}

@@ -21,12 +21,11 @@ import re
 import shlex
 import statistics
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import passdown
 from bench.figures import Measured, Row, Target
-from bench.handoffbench import FOLDER, Adapted, scoring_program
+from bench.handoffbench import Adapted, loaded_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,12 +155,9 @@ class Outcome(NamedTuple):
 
 def measure(run: Run) -> Measured:
     found = Measured("receiver", "What a receiver needs until it has every claim")
-    folder = Path(os.environ.get(FOLDER, "")) / "handoffbench"
-    if not os.environ.get(FOLDER) or not (folder / "score.py").is_file():
-        found.notes.append(f"not measured: {FOLDER} names no folder with handoffbench/score.py")
+    scoring, tasks = loaded_tasks(found)
+    if scoring is None:
         return found
-    scoring = scoring_program(folder)
-    tasks = [t for p in sorted(folder.glob("*.json")) for t in json.loads(p.read_text("utf-8"))]
     chosen = tasks[:: -(-len(tasks) // QUICK_TASKS)] if run.quick else tasks
     outcomes: dict[str, list[Outcome]] = {}
     place = run.folder / "receiver"

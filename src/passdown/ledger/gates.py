@@ -150,7 +150,9 @@ def _on_disk(
 def open_at_completion(
     reader: Reader, task: str, before: TaskBefore, body: dict[str, Any]
 ) -> list[Problem]:
-    """What would still be open in a task that the handoff completes: nobody is told of it then."""
+    """Why a handoff can't complete its task: what would still be open. Nobody works on a completed
+    task, so what is open in it would be forgotten.
+    """
     if status_after(body["outcome"], body.get("phase") or before.header["phase"]) != "completed":
         return []
     unsealed = Record(stream_of(task), 0, "", body["from_agent"], "handoff", "", "", "", b"")
