@@ -291,6 +291,8 @@ LESSONS = {
     "somebody asks for it, never on a server.",
     "S3-46": "The result of a check is recorded with who made it, and the next brief shows it.",
     "S3-47": "A brief says of a completed handoff whether it is proven, with evidence, or claimed.",
+    "S3-48": "An imported ADR makes no task, and is in the briefs of tasks whose files it names, "
+    "before others.",
     "S3-36": "How well notes are read is measured on real ones.",
     "S3-37": "All tasks that found patterns about a tag can be asked for.",
     "S3-38": "The graph has typed nodes with summaries of at most 100 characters, is asked by "
@@ -434,9 +436,46 @@ SERVER = {
     "served, and so are the questions whether the server lives and whose token this is.",
     "W-20": "However much is wrong with an input, a hundred problems are told, errors first, and "
     "the others counted; no input that is allowed takes time that grows faster than its length.",
+    "W-21": "A browser signs in with a link from the terminal, once and within a minute; what it "
+    "writes is refused unless a page of this server sent it, and its session ends with its token.",
+    "W-22": "The dashboard lists what a person must act on and has a key for each; what a token "
+    "may not do isn't offered, and is refused.",
+    "W-23": "The dashboard shows what each agent was given and what was left out, stays current "
+    "without a reload, and has a key for everything; every view has its JSON.",
+    "W-24": "Stored text is text on every page: it runs nothing and loads nothing, breaks no "
+    "layout from a phone's width on, and every page can be used with a screen reader.",
     "O-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span "
     "of its caller's trace, with what it had the workspace do below it and never a word that was "
     "written; otherwise nothing is loaded for it.",
+}
+
+FRAMEWORKS = {
+    "F-20": "In every framework, a handoff with problems goes back to its model with all of them, "
+    "and nothing is recorded.",
+    "F-21": "In every framework, a receiver's model gets the brief in place of what came before "
+    "the handoff, and its own calls stay with their results.",
+    "F-22": "In every framework, what the brief replaced can be read word for word, what the "
+    "receiver did reaches the agent it hands back to, and the framework's session keeps all.",
+    "F-23": "In every framework, a handoff that a person has to approve pauses the run by the "
+    "framework's own means, and goes on after the approval.",
+    "F-24": "Conversations of Pydantic AI are kept once, whole, and a stale writer gets a "
+    "conflict.",
+    "F-28": "With Passdown, a whole run costs fewer tokens than with a framework that hands the "
+    "history on, and its receiver can reach every fact.",
+    "F-27": "Histories of the Agent Framework in the ledger give back every message of a session.",
+    "F-26": "Sessions of Google ADK in the ledger keep every event and the state of session, user "
+    "and app; its memory finds what agents recorded.",
+    "F-25": "Sessions of the Claude Agent SDK in the ledger pass its conformance suite for stores.",
+    "F-1": "Without a framework, an agent's tools hand off with a checked payload, give the brief "
+    "in place of the history, and read the rest on demand, in the forms that models take.",
+    "F-2": "Graphs, nodes, checkpoints, stores, sessions and handoffs of frameworks work alike in "
+    "SQLite, in PostgreSQL and through a server, or are refused by name when they are made.",
+    "F-3": "A graph is built as LangGraph's own, serves many tasks, records several targets as "
+    "several and completes its task at its end.",
+    "F-5": "On the Agents SDK a whole run costs fewer tokens than by its default, with every "
+    "definition of a tool, from three agents with one tool call each on.",
+    "F-4": "What a worker comes back to its supervisor with is recorded, and the next agent's "
+    "brief has it.",
 }
 
 STATE_IN_GRAPHS = {
@@ -474,10 +513,10 @@ STATE_IN_GRAPHS = {
 }
 
 SERVING = {
-    "M-1": "Nine tools cover a day of work over MCP, in the handshake of 2025 and in the "
+    "M-1": "Ten tools cover a day of work over MCP, in the handshake of 2025 and in the "
     "self-describing requests of 2026 alike.",
-    "M-2": "The definitions of all tools are under 2,000 tokens, in a fixed order, with all four "
-    "hints on each.",
+    "M-2": "The definitions of all tools have at most 1,600 tokens, in a fixed order, with all "
+    "four hints on each.",
     "M-3": "A call that can't be carried out says everything that is wrong and what to do, and "
     "changes nothing.",
     "M-4": "The server's first answers come before any store is looked for, and its standard "
@@ -497,12 +536,15 @@ SERVING = {
     "M-11": "Who took a bundle in, when, through which door and from which bundle is recorded and "
     "shown with each record that it brought; the door that such a record names is shown as a "
     "claim.",
+    "M-12": "A person answers a gate in their host, in clients of 2025 and 2026 alike; gates and "
+    "requests to agents can run as tasks of the protocol. A host that has neither gets a text that "
+    "says what to do.",
 }
 
 HOSTS = {
     "H-1": "One command sets a project's hosts up and one restores every file to the byte, however "
     "odd its settings are; what would change can be seen before.",
-    "H-2": "A session that starts, resumes, is cleared or was compacted is told its brief, in the "
+    "H-2": "A session that starts, is cleared or was compacted is told its brief, in the "
     "one form that its host reads.",
     "H-3": "What a hook tells is never longer than its host takes: 10,000 characters, or 2,500 "
     "tokens for Codex, whatever it is made of.",
@@ -524,6 +566,15 @@ HOSTS = {
     "briefs the next session, with a scripted model and no network.",
     "H-14": "In a repository that means harm, hooks run no program that it names, write and remove "
     "nothing through its links, and leave no process behind.",
+    "H-15": "Without any task a session is captured all the same: its stop offers a draft with a "
+    "title from the first prompt, and recording it creates the task.",
+    "H-16": "What a session did and didn't hand off is told to the next one, in whichever host, "
+    "even if it was killed, and stays in the draft until it is handed off.",
+    "H-17": "A compacted session gets the whole brief again, a resumed one only what changed.",
+    "H-18": "After a session that reaches its limit in one host, a session in any other host knows "
+    "what was done, decided and left, with nothing set up but `init`.",
+    "H-19": "Ten tasks of a first day work as their page says, and a wrong turn is answered with "
+    "the right way.",
 }
 
 PROMISES: dict[str, str] = {
@@ -537,6 +588,7 @@ PROMISES: dict[str, str] = {
     **LESSONS,
     **RELAY,
     **SHARED_KNOWLEDGE,
+    **FRAMEWORKS,
     **STATE_IN_GRAPHS,
     **SERVING,
     **HOSTS,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from passdown.core.documents import apply_delta
     from passdown.core.graph import Edge, Graph, Node
     from passdown.core.handoff import (
+        AgentHandoffProtocol,
         Artifact,
         Blocker,
         Decision,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         Question,
         Reading,
         Story,
+        TaskState,
     )
     from passdown.core.integrity import (
         IntegrityReport,
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from passdown.core.results import Check, HandoffCommand, Recalled, Receipt
     from passdown.core.settings import Settings
     from passdown.core.state_files import read_state_file
-    from passdown.core.task_state import AgentHandoffProtocol, TaskState
     from passdown.knowledge.graph_files import read_graph, write_graph
     from passdown.workspace import Workspace, init, open
 
@@ -47,45 +48,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Names are loaded when they are first used: a command that needs none shouldn't pay for them.
-_LAZY = {
-    "AgentHandoffProtocol": "core.task_state",
-    "IntegrityReport": "core.integrity",
-    "check_integrity": "core.integrity",
-    "compare_states": "core.integrity",
-    "state_checksum": "core.integrity",
-    "Check": "core.results",
-    "HandoffCommand": "core.results",
-    "Receipt": "core.results",
-    "apply_delta": "core.documents",
-    "Edge": "core.graph",
-    "Graph": "core.graph",
-    "Node": "core.graph",
-    "read_graph": "knowledge.graph_files",
-    "write_graph": "knowledge.graph_files",
-    "read_state_file": "core.state_files",
-    "Artifact": "core.handoff",
-    "Blocker": "core.handoff",
-    "Decision": "core.handoff",
-    "FileCreated": "core.handoff",
-    "FileModified": "core.handoff",
-    "GateResult": "core.handoff",
-    "Fact": "core.handoff",
-    "Gotcha": "core.handoff",
-    "Handoff": "core.handoff",
-    "HandoffContext": "core.handoff",
-    "NextStep": "core.handoff",
-    "Pattern": "core.handoff",
-    "Precondition": "core.handoff",
-    "Question": "core.handoff",
-    "Reading": "core.handoff",
-    "Story": "core.handoff",
-    "Recalled": "core.results",
-    "Settings": "core.settings",
-    "TaskState": "core.task_state",
-    "Workspace": "workspace",
-    "init": "workspace",
-    "open": "workspace",
+_MODULES = {
+    "core.documents": "apply_delta",
+    "core.graph": "Edge Graph Node",
+    "core.handoff": "AgentHandoffProtocol Artifact Blocker Decision Fact FileCreated FileModified "
+    "GateResult Gotcha Handoff HandoffContext NextStep Pattern Precondition Question Reading Story "
+    "TaskState",
+    "core.integrity": "IntegrityReport check_integrity compare_states state_checksum",
+    "core.results": "Check HandoffCommand Recalled Receipt",
+    "core.settings": "Settings",
+    "core.state_files": "read_state_file",
+    "knowledge.graph_files": "read_graph write_graph",
+    "workspace": "Workspace init open",
 }
+_LAZY = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:

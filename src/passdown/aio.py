@@ -13,7 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from passdown import workspace as _sync
-from passdown.workspace.methods import with_operations
+from passdown.operations import with_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

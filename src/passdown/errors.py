@@ -26,12 +26,12 @@ a model can act on. None of them contains a complete destructive command.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
+
+from passdown.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-# Annotations are evaluated here: a NamedTuple compiles each one that is a text, at every start.
 
 Level = Literal["error", "warning"]
 
@@ -225,6 +225,11 @@ class MissingExtra(PassdownError, ImportError):
 
     code = "missing_extra"
 
+    @classmethod
+    def named(cls, extra: str, message: str) -> MissingExtra:
+        """The error for an extra of this package."""
+        return cls(message, next_step=f"Install it with: pip install 'passdown[{extra}]'")
+
 
 class LaneFull(PassdownError):
     """A lane has no room; nothing was sent."""
@@ -239,17 +244,9 @@ class GitError(PassdownError):
 
 
 GIT_CODES = (
-    "no_git",
-    "not_a_repository",
-    "no_commits",
-    "unknown_base",
-    "branch_exists",
-    "nothing_to_commit",
-    "patch_failed",
-    "unsafe_path",
-    "filtered",
-    "too_large",
-)
+    "no_git not_a_repository no_commits unknown_base branch_exists nothing_to_commit patch_failed "
+    "unsafe_path filtered too_large"
+).split()
 
 
 class StoreError(PassdownError):
@@ -300,8 +297,8 @@ def unknown_task(task: str) -> NotFound:
     """The error for an unknown task."""
     return NotFound(
         f"there is no task {task[:128]!r}",
-        next_step="List the tasks with passdown task list, or make it with passdown task new "
-        "(in Python: create_task).",
+        next_step="List the tasks with passdown task list (in Python: tasks), or make it with "
+        "passdown task new (in Python: create_task).",
     )
 
 

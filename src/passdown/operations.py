@@ -21,10 +21,16 @@ Conventions, so that few rows need a function of their own:
 
 from __future__ import annotations
 
+from functools import update_wrapper
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from passdown.core.values import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+C = TypeVar("C", bound=type)
 
 
 class Operation(NamedTuple):
@@ -48,8 +54,8 @@ class Operation(NamedTuple):
             without a route it is made of other operations.
         on_reader: The function's first parameter is a reader of the store.
         has_own_limits: The function checks how large its numbers are, with its other problems.
-        has_handler: A function of `passdown.web.handlers` answers instead of the conventions.
-        has_client: A function of `passdown.remote.methods` calls instead of the conventions.
+        has_handler: A function of `passdown.web.routes` answers instead of the conventions.
+        has_client: A function of `passdown.remote` calls instead of the conventions.
         instead: For what a server doesn't offer: what that is, and what to do instead.
     """
 
@@ -105,8 +111,24 @@ def load(reference: str) -> Any:
     return getattr(import_module(module), name)
 
 
+COMMON_ARGUMENTS = {
+    "task": "The task.",
+    "agent": "The agent.",
+    "key": "Idempotency key: a retry with the same key gives the same receipt.",
+    "expect_version": "Fail unless the task is at this version.",
+    "reason": "Why.",
+    "gate": "The address of the gate, such as T-1#k1.",
+    "budget": "The most tokens that it may take; by default as in the settings.",
+    "counter": "How tokens are counted: a name, or a function from text to a number.",
+    "tags": "Labels that the brief looks for besides those of the task.",
+    "record": "Whether the delivery is recorded.",
+    "progress": "Called with how many are done, and of how many.",
+}
+"""What parameters of these names mean, unless the function's docstring says otherwise."""
+
+
 def argument_texts(function: Any) -> dict[str, str]:
-    """What the section `Args:` of a function's docstring says of each parameter."""
+    """What each parameter means: by the section `Args:` of the docstring, else as it is common."""
     section = (function.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
     found: dict[str, str] = {}
     name = ""
@@ -117,294 +139,260 @@ def argument_texts(function: Any) -> dict[str, str]:
             name, found[given] = given, text
         elif name:
             found[name] += f" {line.strip()}"
-    return {name: text.strip() for name, text in found.items()}
+    code = function.__code__  # `inspect` would cost every command some milliseconds
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    common = {name: COMMON_ARGUMENTS.get(name, "") for name in named}
+    texts = common | {name: text.strip() for name, text in found.items()}
+    return {name: text for name, text in texts.items() if text}
 
 
-_PROJECT_RULES = (
-    "rules",
-    "They are files of a project: open its folder, for which passdown.open('.') is enough.",
-)
+_INSTEAD = {
+    **dict.fromkeys(
+        ("rules.inject", "rules.report"),
+        (
+            "rules",
+            "They are files of a project: open its folder, for which passdown.open('.') is enough.",
+        ),
+    ),
+    "files.state_file": (
+        "its state files",
+        "files.state_document (passdown state) gives what one holds.",
+    ),
+    "imports.run": (
+        "imports from other tools",
+        "Import it where the store is, or into a workspace here whose bundle you import.",
+    ),
+    "imports.migrate": (
+        "the migration of notes",
+        "Migrate it where the store is, or in a workspace here whose bundle you import.",
+    ),
+    "embeddings.use": (
+        "a program's own embedder",
+        "Set it where the server is; embeddings.update() computes there.",
+    ),
+}
+_MEDIA = {
+    "knowledge.render": (
+        ("json", "application/json"),
+        ("dot", "text/vnd.graphviz"),
+        ("mermaid", "text/plain"),
+        # A picture may hold words of anybody: as plain text no browser takes it for a page.
+        ("svg", "text/plain"),
+    ),
+    "maintenance.backup": (("", "application/vnd.sqlite3"),),
+    "maintenance.export": (("", "application/zip"),),
+}
+
+_TABLE = """\
+create_task | entries | POST /api/tasks | task new | write by=agent 201
+update_task | entries | PATCH /api/tasks/{task} | task set | write by=agent
+task | queries | GET /api/tasks/{task} | task show | reader
+tasks | queries | GET /api/tasks | task list | paged=after reader
+hand_off | handoff | POST /api/handoffs | handoff | write by=from_agent 201 files
+check_handoff | handoff | POST /api/handoffs/check |  | by=from_agent files
+prepare_handoff | handoff |  |  | write workspace
+receive_handoff | task_context | POST /api/handoffs/receive |  | reader
+decide | entries | POST /api/decisions | decide | write by=agent 201 files
+note | entries | POST /api/notes | note | write by=agent 201 files
+warn | entries | POST /api/warnings | warn | write by=agent 201
+set_status | entries | POST /api/items/{item}/marks | mark | write by=agent 201
+gates | queries | GET /api/gates | gate list | reader
+record_gate | entries | POST /api/gates | gate record | write by=agent 201
+approve | entries | POST /api/gates/{gate}/approve | gate approve | approve by=by 201
+reject | entries | POST /api/gates/{gate}/reject | gate reject | approve by=by 201
+state | task_context | GET /api/tasks/{task}/state |  | reader
+log | history.state | GET /api[/tasks/{task}]/log | log | paged=before reader
+changes | history.state | GET /api/changes |  | reader
+show | history.state | GET /api/items/{item} | show | reader
+diff | history.state | GET /api/tasks/{task}/diff | diff | reader
+inbox | queries | GET /api/inbox | inbox | by=agent reader
+artifacts | queries | GET /api/tasks/{task}/artifacts |  | client
+brief | briefs | GET /api/tasks/{task}/brief | brief | by=agent
+switch | switches | POST /api/tasks/{task}/switch | switch | profile client
+recall | search | POST /api/recall | recall | by=told_to limits
+verify | maintenance:verify_workspace | POST /api/verify | verify | heavy
+context.check_preconditions | relay.checks |  | check | write workspace
+context.deliveries | history.deliveries | GET /api[/tasks/{task}]/deliveries |  |
+    paged=before reader
+context.why | history.deliveries | GET /api/items/{item}/why | why | by=agent reader
+context.prompt | switches | POST /api/tasks/{task}/prompt |  | profile client
+context.summary | queries | GET /api/tasks/{task}/summary | summary
+context.check | briefs:check_text | POST /api/tasks/{task}/check
+context.left_out | briefs | GET /api/tasks/{task}/left-out |  | by=agent
+context.injection | task_context | GET /api/tasks/{task}/injection |  | reader
+context.computed | task_context:computed_context | GET /api/tasks/{task}/computed |  | reader
+context.compact | task_context:compact_context | GET /api/tasks/{task}/compact
+context.next_steps | task_context | GET /api/tasks/{task}/next-steps |  | reader
+context.handoff_context | entries | GET /api/tasks/{task}/context |  | reader
+context.subagent_prompt | switches |  |  | workspace
+context.save_switch | switches | POST /api/tasks/{task}/switch-artifacts |  |
+    write by=from_agent 201
+context.saved_switches | switches | GET /api/switch-artifacts |  | reader
+context.compaction | rules | GET /api/compaction
+context.profile | switches | GET /api/profiles/{agent} |  | client
+context.executor | switches | GET /api/executors/{kind}
+context.agents | switches | GET /api/profiles |  | client
+rules.inject | rules:inject_rules |  | rules inject
+rules.report | rules:rule_report |  | rules list
+decisions.store | entries:store_decision | POST /api/stored-decisions |  |
+    write by=decision.agent 201 files
+decisions.get | entries:get_decision | GET /api/stored-decisions |  | reader
+decisions.address | entries:decision_address | GET /api/stored-decisions/address |  | reader
+files.load | task_context | GET /api/tasks/{task}/state |  | reader
+files.state_document | history.state:state | GET /api/tasks/{task}/state | state | reader
+files.state_file | queries
+files.history | history.state:path_history | GET /api/tasks/{task}/paths | history | reader
+files.inline_plan | history.state | GET /api/tasks/{task}/inline |  | reader
+files.checkout | maintenance |  |  | workspace
+knowledge.add | knowledge.graph:add_knowledge | POST /api/knowledge | knowledge add |
+    write by=agent 201
+knowledge.relate | entries | POST /api/relations |  | write by=agent
+knowledge.written | knowledge.sync:written_since | GET /api/knowledge |  | heavy
+knowledge.graph | knowledge.graph | GET /api/graph | graph | heavy
+knowledge.render | knowledge.graph:render_graph | GET /api/graph.{format} |  | heavy
+knowledge.edges | knowledge.graph | GET /api/graph/edges |  | heavy
+knowledge.neighbours | knowledge.graph | GET /api/graph/neighbours |  | heavy handler
+knowledge.tagged | knowledge.graph | GET /api/graph/tagged
+knowledge.tasks_about | knowledge.graph | GET /api/graph/about
+knowledge.pack | knowledge.packs | GET /api/tasks/{task}/pack | knowledge pack | heavy
+knowledge.sync | knowledge.sync:sync_knowledge |  | knowledge sync | client
+knowledge.journal | knowledge.journal | GET /api/journal | journal | heavy
+knowledge.audit | knowledge.audit | GET /api/audit | audit | heavy
+imports.run | imports.importer:import_from |  | import
+imports.migrate | imports.note_migration |  | migrate
+embeddings.update | search:embed_all | POST /api/embedding | embed | admin heavy
+embeddings.use | search:use_embedder
+embeddings.status | search:embedding_status | GET /api/embedding
+maintenance.heads | maintenance | GET /api/heads | heads export | heavy
+maintenance.backup | maintenance | GET /api/backup | backup | admin heavy client
+maintenance.export | maintenance | GET /api/bundle | export | heavy client
+maintenance.import_bundle | maintenance | POST /api/bundle |  | admin by=agent heavy handler client
+maintenance.reindex | maintenance | POST /api/reindex | reindex | admin heavy
+maintenance.recover | maintenance | POST /api/recover | recover | admin by=by
+maintenance.attention | attention | GET /api/attention |  | heavy workspace
+maintenance.doctor | maintenance | GET /api/doctor | doctor | admin heavy
+relay.runs | relay.operations:list_runs | GET /api/runs |  | heavy workspace
+relay.run | relay.operations:get_run | GET /api/runs/{run} |  | workspace
+relay.resume | relay.operations:resume_run | POST /api/runs/{run}/resume |  |
+    approve by=by workspace
+relay.answer | relay.operations:answer_run | POST /api/runs/{run}/answer |  |
+    approve by=by workspace
+relay.stop | relay.operations:stop_run | POST /api/runs/{run}/stop |  | approve by=by workspace
+relay.ask | relay.operations:ask_agent | POST /api/runs/{run}/ask |  | write by=by heavy workspace
+relay.agents | relay.operations:agent_statuses | GET /api/agents |  | workspace
+relay.conversations | relay.operations | GET /api/tasks/{task}/conversations/{agent} |  | workspace
+relay.express_items | relay.operations:list_express | GET /api/express |  | heavy workspace
+relay.express_item | relay.operations:get_express | GET /api/express/{item} |  | workspace
+relay.send_express | relay.operations | POST /api/express |  | write by=item.by 201 workspace
+"""
+"""Name, module of the workspace or below `passdown` (with the function's name, if that isn't the
+operation's), route, command; then the right (read, if none is named), the author after `by=`, the
+status of success (200) and the last words of the flags of `Operation`.
+"""
+
+_FLAGS = {
+    name.rpartition("_")[2]: name for name, of in Operation._field_defaults.items() if of is False
+}
 
 
-_GRAPH_MEDIA = (
-    ("json", "application/json"),
-    ("dot", "text/vnd.graphviz"),
-    ("mermaid", "text/plain"),
-    # A picture may hold words of anybody: as plain text no browser takes it for a page.
-    ("svg", "text/plain"),
-)
-
-
-def _row(name: str, where: str, http: str = "", **rest: Any) -> Operation:
-    """A row; `where` is a module of the workspace, or below `passdown`, and the function's name if
-    that isn't the operation's.
-    """
+def _operation(line: str) -> Operation:
+    """The operation of a line of the table."""
+    name, where, http, cli, words = (*map(str.strip, line.split("|")), "", "", "")[:5]
     module, _, function = where.partition(":")
     package = "passdown" if "." in module else "passdown.workspace"
-    function = function or name.rpartition(".")[2]
-    return Operation(name, f"{package}.{module}:{function}", http, **rest)
+    function = f"{package}.{module}:{function or name.rpartition('.')[2]}"
+    more: dict[str, Any] = {"media": _MEDIA.get(name, ()), "instead": _INSTEAD.get(name, ("", ""))}
+    for word in words.split():
+        key, _, value = word.partition("=")
+        if value:
+            more["author" if key == "by" else key] = value
+        elif word in _FLAGS:
+            more[_FLAGS[word]] = True
+        else:
+            more |= {"status": int(word)} if word.isdigit() else {"right": word}
+    return Operation(name, function, http, cli=cli, **more)
 
 
-def _reading(name: str, where: str, http: str, **rest: Any) -> Operation:
-    """A row that only reads the store."""
-    return _row(name, where, http, on_reader=True, **rest)
-
-
-def _writing(name: str, where: str, http: str, **rest: Any) -> Operation:
-    """A row that records something, in the name of `agent` unless it says otherwise."""
-    given: dict[str, Any] = {"right": "write", "author": "agent", "status": 201, **rest}
-    return _row(name, where, http, **given)
-
-
-def _relay(name: str, function: str, http: str, **rest: Any) -> Operation:
-    """A row of a relay; its verbs of the command line print more than an operation gives."""
-    return _row(f"relay.{name}", f"relay.operations:{function}", http, on_workspace=True, **rest)
-
-
-def _admin(name: str, http: str, where: str = "maintenance", **rest: Any) -> Operation:
-    """A row that works on the whole store, for its administrators."""
-    return _row(name, where, http, right="admin", is_heavy=True, **rest)
-
-
-def _graph(name: str, http: str, where: str = "knowledge.graph", **rest: Any) -> Operation:
-    """A row that reads the knowledge graph as a whole."""
-    return _row(f"knowledge.{name}", where, http, is_heavy=True, **rest)
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    _writing("create_task", "entries", "POST /api/tasks", cli="task new"),
-    _writing("update_task", "entries", "PATCH /api/tasks/{task}", cli="task set", status=200),
-    _reading("task", "queries", "GET /api/tasks/{task}", cli="task show"),
-    _reading("tasks", "queries", "GET /api/tasks", cli="task list", paged="after"),
-    _writing(
-        "hand_off",
-        "handoff",
-        "POST /api/handoffs",
-        cli="handoff",
-        author="from_agent",
-        takes_files=True,
-    ),
-    _row(
-        "check_handoff",
-        "handoff",
-        "POST /api/handoffs/check",
-        author="from_agent",
-        takes_files=True,
-    ),
-    _row("prepare_handoff", "handoff", right="write", on_workspace=True),
-    _row("receive_handoff", "states", "POST /api/handoffs/receive"),
-    _writing("decide", "entries", "POST /api/decisions", cli="decide", takes_files=True),
-    _writing("note", "entries", "POST /api/notes", cli="note", takes_files=True),
-    _writing("warn", "entries", "POST /api/warnings", cli="warn"),
-    _writing("set_status", "entries", "POST /api/items/{item}/marks", cli="mark"),
-    _reading("gates", "queries", "GET /api/gates", cli="gate list"),
-    _writing("record_gate", "entries", "POST /api/gates", cli="gate record"),
-    _writing(
-        "approve",
-        "entries",
-        "POST /api/gates/{gate}/approve",
-        cli="gate approve",
-        right="approve",
-        author="by",
-    ),
-    _writing(
-        "reject",
-        "entries",
-        "POST /api/gates/{gate}/reject",
-        cli="gate reject",
-        right="approve",
-        author="by",
-    ),
-    _reading("state", "states", "GET /api/tasks/{task}/state"),
-    _reading("log", "history.state", "GET /api[/tasks/{task}]/log", cli="log", paged="before"),
-    _reading("changes", "history.state", "GET /api/changes"),
-    _reading("show", "history.state", "GET /api/items/{item}", cli="show"),
-    _reading("diff", "history.state", "GET /api/tasks/{task}/diff", cli="diff"),
-    _reading("inbox", "queries", "GET /api/inbox", cli="inbox", author="agent"),
-    _row("artifacts", "queries", "GET /api/tasks/{task}/artifacts", has_client=True),
-    _row("brief", "briefs", "GET /api/tasks/{task}/brief", cli="brief", author="agent"),
-    _row(
-        "switch",
-        "switches",
-        "POST /api/tasks/{task}/switch",
-        cli="switch",
-        takes_profile=True,
-        has_client=True,
-    ),
-    _row(
-        "recall",
-        "search",
-        "POST /api/recall",
-        cli="recall",
-        author="told_to",
-        has_own_limits=True,
-    ),
-    _row("verify", "maintenance:verify_workspace", "POST /api/verify", cli="verify", is_heavy=True),
-    _row(
-        "context.check_preconditions",
-        "relay.checks",
-        right="write",
-        on_workspace=True,
-        cli="check",
-    ),
-    _reading(
-        "context.deliveries",
-        "history.deliveries",
-        "GET /api[/tasks/{task}]/deliveries",
-        paged="before",
-    ),
-    _reading(
-        "context.why", "history.deliveries", "GET /api/items/{item}/why", cli="why", author="agent"
-    ),
-    _row(
-        "context.prompt",
-        "prompts",
-        "POST /api/tasks/{task}/prompt",
-        takes_profile=True,
-        has_client=True,
-    ),
-    _row("context.summary", "queries", "GET /api/tasks/{task}/summary", cli="summary"),
-    _row("context.check", "briefs:check_text", "POST /api/tasks/{task}/check"),
-    _row("context.left_out", "briefs", "GET /api/tasks/{task}/left-out", author="agent"),
-    _row("context.injection", "task_context", "GET /api/tasks/{task}/injection"),
-    _row("context.computed", "task_context:computed_context", "GET /api/tasks/{task}/computed"),
-    _row("context.compact", "task_context:compact_context", "GET /api/tasks/{task}/compact"),
-    _row("context.next_steps", "task_context", "GET /api/tasks/{task}/next-steps"),
-    _row("context.handoff_context", "entries", "GET /api/tasks/{task}/context"),
-    _row("context.subagent_prompt", "prompts", on_workspace=True),
-    _writing(
-        "context.save_switch",
-        "switches",
-        "POST /api/tasks/{task}/switch-artifacts",
-        author="from_agent",
-    ),
-    _row("context.saved_switches", "prompts", "GET /api/switch-artifacts"),
-    _row("context.compaction", "rules", "GET /api/compaction"),
-    _row("context.profile", "prompts", "GET /api/profiles/{agent}", has_client=True),
-    _row("context.executor", "prompts", "GET /api/executors/{kind}"),
-    _row("context.agents", "prompts", "GET /api/profiles", has_client=True),
-    _row("rules.inject", "rules:inject_rules", cli="rules inject", instead=_PROJECT_RULES),
-    _row("rules.report", "rules:rule_report", cli="rules list", instead=_PROJECT_RULES),
-    _writing(
-        "decisions.store",
-        "entries:store_decision",
-        "POST /api/stored-decisions",
-        author="decision.agent",
-        takes_files=True,
-    ),
-    _row("decisions.get", "entries:get_decision", "GET /api/stored-decisions"),
-    _row("decisions.address", "entries:decision_address", "GET /api/stored-decisions/address"),
-    _reading("files.load", "states", "GET /api/tasks/{task}/state"),
-    _reading(
-        "files.state_document", "history.state:state", "GET /api/tasks/{task}/state", cli="state"
-    ),
-    _row(
-        "files.state_file",
-        "queries",
-        instead=("its state files", "files.state_document (passdown state) gives what one holds."),
-    ),
-    _reading(
-        "files.history", "history.state:path_history", "GET /api/tasks/{task}/paths", cli="history"
-    ),
-    _reading("files.inline_plan", "history.state", "GET /api/tasks/{task}/inline"),
-    _row("files.checkout", "maintenance", on_workspace=True),
-    _writing(
-        "knowledge.add", "knowledge.graph:add_knowledge", "POST /api/knowledge", cli="knowledge add"
-    ),
-    _writing("knowledge.relate", "entries", "POST /api/relations", status=200),
-    _graph("written", "GET /api/knowledge", "knowledge.sync:written_since"),
-    _graph("graph", "GET /api/graph", cli="graph"),
-    _graph("render", "GET /api/graph.{format}", "knowledge.graph:render_graph", media=_GRAPH_MEDIA),
-    _graph("edges", "GET /api/graph/edges"),
-    _graph("neighbours", "GET /api/graph/neighbours", has_handler=True),
-    _row("knowledge.tagged", "knowledge.graph", "GET /api/graph/tagged"),
-    _row("knowledge.tasks_about", "knowledge.graph", "GET /api/graph/about"),
-    _graph("pack", "GET /api/tasks/{task}/pack", "knowledge.packs", cli="knowledge pack"),
-    _row("knowledge.sync", "knowledge.sync:sync_knowledge", cli="knowledge sync", has_client=True),
-    _graph("journal", "GET /api/journal", "knowledge.journal", cli="journal"),
-    _graph("audit", "GET /api/audit", "knowledge.audit", cli="audit"),
-    _row(
-        "imports.run",
-        "imports.importer:import_from",
-        cli="import",
-        instead=(
-            "imports from other tools",
-            "Import it where the store is, or into a workspace here whose bundle you import.",
-        ),
-    ),
-    _row(
-        "imports.migrate",
-        "imports.note_migration",
-        cli="migrate",
-        instead=(
-            "the migration of notes",
-            "Migrate it where the store is, or in a workspace here whose bundle you import.",
-        ),
-    ),
-    _admin("embeddings.update", "POST /api/embedding", "search:embed_all", cli="embed"),
-    _row(
-        "embeddings.use",
-        "search:use_embedder",
-        instead=(
-            "a program's own embedder",
-            "Set it where the server is; embeddings.update() computes there.",
-        ),
-    ),
-    _row("embeddings.status", "search:embedding_status", "GET /api/embedding"),
-    _row("maintenance.heads", "maintenance", "GET /api/heads", cli="heads export", is_heavy=True),
-    _admin(
-        "maintenance.backup",
-        "GET /api/backup",
-        cli="backup",
-        media=(("", "application/vnd.sqlite3"),),
-        has_client=True,
-    ),
-    _row(
-        "maintenance.export",
-        "maintenance",
-        "GET /api/bundle",
-        cli="export",
-        is_heavy=True,
-        media=(("", "application/zip"),),
-        has_client=True,
-    ),
-    _admin(
-        "maintenance.import_bundle",
-        "POST /api/bundle",
-        author="agent",
-        has_handler=True,
-        has_client=True,
-    ),
-    _admin("maintenance.reindex", "POST /api/reindex", cli="reindex"),
-    _row(
-        "maintenance.recover",
-        "maintenance",
-        "POST /api/recover",
-        cli="recover",
-        right="admin",
-        author="by",
-    ),
-    _admin("maintenance.doctor", "GET /api/doctor", cli="doctor"),
-    _relay("runs", "list_runs", "GET /api/runs", is_heavy=True),
-    _relay("run", "get_run", "GET /api/runs/{run}"),
-    _relay("answer", "answer_run", "POST /api/runs/{run}/answer", right="approve", author="by"),
-    _relay("stop", "stop_run", "POST /api/runs/{run}/stop", right="approve", author="by"),
-    _relay(
-        "ask", "ask_agent", "POST /api/runs/{run}/ask", right="write", author="by", is_heavy=True
-    ),
-    _relay("agents", "agent_statuses", "GET /api/agents"),
-    _relay("conversations", "conversations", "GET /api/tasks/{task}/conversations/{agent}"),
-    _relay("express_items", "list_express", "GET /api/express", is_heavy=True),
-    _relay("express_item", "get_express", "GET /api/express/{item}"),
-    _relay(
-        "send_express",
-        "send_express",
-        "POST /api/express",
-        right="write",
-        author="item.by",
-        status=201,
-    ),
-)
+OPERATIONS = tuple(map(_operation, _TABLE.replace("\n  ", " ").splitlines()))
 
 OPERATION = {operation.name: operation for operation in OPERATIONS}
 """The rows by name."""
+
+
+class Group:
+    """A named group of a workspace's operations, such as `ws.knowledge`."""
+
+    def __init__(self, workspace: Any) -> None:
+        self._workspace = workspace
+
+    def _call(
+        self, operation: Operation, function: Callable[..., Any], *args: Any, **given: Any
+    ) -> Any:
+        return self._workspace._call(operation, function, *args, **given)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._workspace!r}>"
+
+
+class _Method:
+    """A method that is made when it is first used, since that imports the operation's module."""
+
+    def __init__(self, operation: Operation, make: Callable[..., Any]) -> None:
+        self._operation = operation
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        function = load(self._operation.function)
+        made: Any = update_wrapper(self._make(self._operation, function), function)
+        # The docstring with all parameters: those that mean the same everywhere too.
+        lines = [f"        {name}: {text}\n" for name, text in argument_texts(function).items()]
+        head = (function.__doc__ or "").partition("Args:\n")[0].rstrip()
+        made.__doc__ = f"{head}\n\n    Args:\n{''.join(lines)}    " if lines else head
+        made.__name__, made.__qualname__ = self._name, f"{self._owner.__name__}.{self._name}"
+        first, *_ = function.__code__.co_varnames
+        made.__annotations__ = {k: v for k, v in function.__annotations__.items() if k != first}
+        setattr(self._owner, self._name, made)
+        return made.__get__(instance, owner)
+
+
+class _GroupOf:
+    """The attribute of a workspace that gives one of its groups."""
+
+    def __init__(self, group: type) -> None:
+        self._group = group
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self._group if instance is None else self._group(instance)
+
+
+def _call_method(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, /, *args: Any, **given: Any) -> Any:
+        return self._call(operation, function, *args, **given)
+
+    return method
+
+
+def with_operations(
+    cls: C, make: Callable[[Operation, Callable[..., Any]], Any] = _call_method, prefix: str = ""
+) -> C:
+    """A class with a method for each operation, and its groups; as a decorator or called.
+
+    The class has `_call(operation, function, *args, **given)`; `make` gives the function that
+    becomes a method, and calls it.
+    """
+    bodies: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        method = _Method(operation, make)
+        if operation.group:
+            bodies.setdefault(operation.group, {})[operation.method] = method
+        else:
+            setattr(cls, operation.method, method)
+            method.__set_name__(cls, operation.method)
+    for name, body in bodies.items():
+        title = f"{prefix}{name.capitalize()}Group"
+        group = type(title, (Group,), {"__module__": cls.__module__, **body})
+        setattr(cls, name, _GroupOf(group))
+    return cls

@@ -58,7 +58,7 @@ _SCRIPTS = {
     has_store=False,
     has_json=False,
     hidden=("offer", "words"),
-    help={"shell": "the shell"},
+    help={"shell": "SHELL: bash, zsh or fish"},
 )
 def completion(
     _session: Session,

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.cli.output import heading, line
@@ -36,13 +37,12 @@ class Step(NamedTuple):
     said: str = ""
 
 
-_PREPARATION = (
-    "git init -q",
-    "git symbolic-ref HEAD refs/heads/main",
-    "git add -A",
-    "git commit -q -m 'Start the shop'",
-    "passdown init",
-)
+_PREPARATION = """\
+git init -q
+git symbolic-ref HEAD refs/heads/main
+git add -A
+git commit -q -m 'Start the shop'
+passdown init"""
 _STORY: dict[str, tuple[Step, ...]] = {
     "A task, and a relay of four agents": (
         Step(
@@ -103,6 +103,7 @@ _STORY: dict[str, tuple[Step, ...]] = {
     ),
 }
 _NEXT_COMMANDS = (
+    "ui",
     "runs R-1",
     "log T-1",
     "brief T-1 --agent coder",
@@ -118,20 +119,27 @@ _NEXT_COMMANDS = (
     "--keep ./passdown-demo",
     has_store=False,
     has_json=False,
-    help={"keep": "DIR: a new folder; what was made stays there"},
+    help={"keep": "DIR: keep the result in this new folder"},
 )
 def demo(_session: Session, *, keep: str | None = None) -> None:
     """Watch four agents build a small program, offline."""
     import tempfile
 
-    _check_programs()
+    if shutil.which("git") is None:
+        raise PassdownError(
+            "the demo builds a small git repository, and git is not installed",
+            next_step="Install git, then run it again.",
+            code="missing_program",
+        )
+    import passdown.relay.worker  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
     if keep:
         if os.path.exists(keep):
             problem = Problem("keep", "exists", f"{keep} exists already", "a new folder")
             raise InvalidInput("the demo was not started", [problem])
         _play(os.path.abspath(keep))
-        line(f"Kept in {keep}. Look further:")
-        for text in (f"cd {keep}", *(f"passdown {each}" for each in _NEXT_COMMANDS)):
+        line(f"Kept in {keep}. Look further; passdown ui shows it in the browser:")
+        for text in (f"cd {keep}", *(f"{_own_name()} {each}" for each in _NEXT_COMMANDS)):
             line(text, 2)
         return
     with tempfile.TemporaryDirectory(prefix="passdown-demo-") as folder:
@@ -142,24 +150,20 @@ def demo(_session: Session, *, keep: str | None = None) -> None:
         line(text, 2)
 
 
-def _check_programs() -> None:
-    """Refuse to begin where something is missing, and say what."""
-    if shutil.which("git") is None:
-        raise PassdownError(
-            "the demo builds a small git repository, and git is not installed",
-            next_step="Install git, then run it again.",
-            code="missing_program",
-        )
-    import passdown.relay.worker  # noqa: F401  # pyright: ignore[reportUnusedImport]
+def _own_name() -> str:
+    """How this program is called from any folder: by its name if the shell finds it."""
+    if shutil.which("passdown"):
+        return "passdown"
+    own = os.path.abspath(sys.argv[0])
+    return own if os.path.basename(own) == "passdown" else f"{sys.executable} -m passdown"
 
 
 def _play(root: str) -> None:
     shutil.copytree(_DEMO_FILES, root)
     os.mkdir(os.path.join(root, "shop"))
     for path, text in _OTHER_FILES.items():
-        with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-            file.write(text)
-    for text in _PREPARATION:
+        Path(root, path).write_text(text, "utf-8")
+    for text in _PREPARATION.splitlines():
         _run(root, Step(text), is_shown=False)
     for number, (title, steps) in enumerate(_STORY.items(), 1):
         heading(f"{number}. {title}")
@@ -173,14 +177,15 @@ def _run(root: str, step: Step, *, is_shown: bool = True) -> None:
     if step.said:
         line(step.said)
     if "copy-changed.db" in step.command and step.code:
-        _change_byte(os.path.join(root, "copy-changed.db"))
+        copy = Path(root, "copy-changed.db")
+        # Everywhere: pages that are no longer in use may hold the text as well.
+        copy.write_bytes(copy.read_bytes().replace(_CHANGED_TEXT, b"B" + _CHANGED_TEXT[1:]))
     if is_shown:
         line(f"$ {step.command}")
     sys.stdout.flush()
     program, *words = shlex.split(step.command)
     if program == "cat":
-        with open(os.path.join(root, words[0]), encoding="utf-8") as file:
-            print(file.read(), end="")
+        print(Path(root, words[0]).read_text("utf-8"), end="")
         return
     start = [sys.executable, "-m", "passdown"] if program == "passdown" else ["git"]
     done = subprocess.run(
@@ -207,11 +212,3 @@ def _environment() -> dict[str, str]:
         names |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
     names["GIT_CONFIG_COUNT"] = str(len(settings))
     return {**kept, **names, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
-
-
-def _change_byte(path: str) -> None:
-    with open(path, "rb") as file:
-        data = file.read()
-    with open(path, "wb") as file:
-        # Everywhere: pages that are no longer in use may hold the text as well.
-        file.write(data.replace(_CHANGED_TEXT, b"B" + _CHANGED_TEXT[1:]))

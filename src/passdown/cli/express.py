@@ -90,9 +90,8 @@ def express_knowledge(
     if bool(file) == bool(entries):
         raise UsageError("name a FILE with entries, or each of them with --entry")
     content = [load_json(text) for text in entries] or _from_file(file or "")
-    item: JsonObject = {"kind": "knowledge_update", "by": by, "reason": reason}
-    item |= {"entries": content, "action": action, "file_path": file_path}
-    return _deliver(session, item, options)
+    item = {"kind": "knowledge_update", "by": by, "reason": reason, "entries": content}
+    return _deliver(session, {**item, "action": action, "file_path": file_path}, options)
 
 
 @command(
@@ -118,21 +117,18 @@ def express_fix(
     by: Author,
     **options: Any,
 ) -> int:
-    """Change files at once."""
+    """Change several files in one step."""
     if bool(files) == bool(patch):
         raise UsageError("name each change as PATH=FILE, or one --patch FILE")
-    item: JsonObject = {"kind": "hot_fix", "by": by, "reason": reason or message}
-    item["message"] = message
-    if patch:
-        item["patch"] = read_text(patch)
-    else:
-        item["files"] = {}
+    item = {"kind": "hot_fix", "by": by, "reason": reason or message, "message": message}
+    texts: dict[str, str] = {}
     for given in files:
-        path, mark, source = given.partition("=")
-        if not mark or not path or not source:
+        path, _, source = given.partition("=")
+        if not path or not source:
             raise UsageError(f"{given!r} is not PATH=FILE")
-        item["files"][path] = read_text(source)
-    return _deliver(session, item, options)
+        texts[path] = read_text(source)
+    change = {"patch": read_text(patch)} if patch else {"files": texts}
+    return _deliver(session, {**item, **change}, options)
 
 
 @command(
@@ -155,11 +151,10 @@ def express_file(
     """Write, append to or delete one file."""
     if (content is None) != (action == "delete"):
         raise UsageError("--content is needed unless the --action is delete")
-    item: JsonObject = {"kind": "file_task", "by": by, "reason": reason}
-    item |= {"path": path, "action": action}
-    if content:
-        item["content"] = read_text(content)
-    return _deliver(session, item, options)
+    item = {"kind": "file_task", "by": by, "reason": reason, "path": path, "action": action}
+    return _deliver(
+        session, {**item, **({"content": read_text(content)} if content else {})}, options
+    )
 
 
 @command(
@@ -229,11 +224,13 @@ def _wait(workspace: Workspace, record: JsonObject, url: str | None) -> JsonObje
             from passdown.cli.relays import live_workers
 
             notice_at = float("inf")
-            for text in record["waits_for"]:
-                print(visible(f"{record['id']} waits: {text}"), file=sys.stderr, flush=True)
+            reasons = list(record["waits_for"])
             if not live_workers(workspace, url):
-                text = f"{record['id']} waits: there is no worker; passdown worker starts one. "
-                print(visible(f"{text}Ctrl-C leaves it queued."), file=sys.stderr, flush=True)
+                reasons.append(
+                    "there is no worker; passdown worker starts one. Ctrl-C leaves it queued."
+                )
+            for text in reasons:
+                print(visible(f"{record['id']} waits: {text}"), file=sys.stderr, flush=True)
     return record
 
 

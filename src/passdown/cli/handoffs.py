@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from passdown.cli.output import (
-    approve_hint,
-    counted,
-    labelled,
-    line,
-    print_check,
-    print_command,
-    print_findings,
-    print_json,
-    progress_bar,
-    table,
-    verbatim,
-)
-from passdown.cli.parsing import Author, command, fraction
+from passdown.cli import output as out
+from passdown.cli.parsing import Author, command, fraction, full_address
 from passdown.cli.session import UsageError, plain, read_input, read_text
 from passdown.core.handoff import Blocker, Handoff
 from passdown.core.names import id_problems
 from passdown.core.schema import Choice, Field, Flag, List, fields_of
-from passdown.errors import InvalidInput, NotFound, PassdownError, Problem
+from passdown.errors import GateRefused, InvalidInput, NotFound, PassdownError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -39,6 +27,7 @@ _FLAGGED = {name: field for name, field in fields_of(Handoff).items() if field.f
 _FLAGS = {name: field.flag for name, field in _FLAGGED.items() if field.flag}
 _LISTS = tuple(name for name, field in _FLAGGED.items() if isinstance(field.type, List))
 _NEW_TASK = "passdown task new ID --title TEXT"
+_NO_TASK = ("task", "not_found")
 
 
 def _entry(flag: Flag, text: str) -> object:
@@ -75,15 +64,15 @@ def _fix_flag(field: Field) -> str:
 @command(
     "handoff",
     "tasks/T-1.md --to tester --phase testing",
-    "--task T-1 --to coder --outcome completed --next 'write the form'",
-    "--task T-1 --outcome blocked --blocker 'no key :: ask ops' --blocks T-2",
+    "--outcome completed --to coder --next 'write the form'",
+    "T-1 --outcome blocked --blocker 'no key :: ask ops' --blocks T-2",
     "note.yaml --changed-git --dry-run",
     shape="Handoff",
     without=[name for name in fields_of(Handoff) if name not in _FLAGS],
     flags={"blocks": "--blocks", **{name: flag.option for name, flag in _FLAGS.items()}},
     help={
-        "file": "YAML, JSON or a task file, or - for stdin",
-        "blocks": "TASK: a task that waits for each --blocker",
+        "file": "FILE: YAML, JSON or a task file, or - for stdin; or the task, with flags",
+        "blocks": "TASK: a task that waits for each --blocker; default: the task itself",
         "changed": "PATH: a changed file that the handoff has to name",
         "changed_git": "changed files as git has them",
         "rebase": "add to a task that has changed since",
@@ -106,20 +95,15 @@ def handoff(
     **given: Any,
 ) -> int:
     """Hand off a task, from a file or from flags."""
-    if file is None and not (given["task"] and given["outcome"]):
-        raise UsageError("name a FILE, or at least --task and --outcome")
-    if file and "." not in file and not os.path.lexists(file) and not id_problems(file, "task"):
-        raise UsageError(f"there is no file {file}; a task is named with --task {file}")
-    if blocks and not given["blockers"]:
-        raise UsageError("--blocks names tasks that wait for a --blocker; name that as well")
-    lists = {name: [_entry(_FLAGS[name], text) for text in given.pop(name)] for name in _LISTS}
-    if blocks:
-        lists["blockers"] = [{**b, "blocking_tasks": list(blocks)} for b in lists["blockers"]]  # type: ignore[dict-item]
+    file = _named_source(session, file, given, blocks)
+    lists = _list_entries(given, blocks)
     fields = {name: value for name, value in given.items() if value is not None}
     text = None if file is None else read_input(file)
-    task, has_sender = _check_contradictions(text, file or "", fields)
+    named = _check_contradictions(text, file or "", fields)
+    task = named.get("task")
+    lists["resolves"] = [full_address(text, task) for text in lists["resolves"]]
     fields |= {name: entries for name, entries in lists.items() if entries}
-    if not has_sender:
+    if not named.get("from_agent"):
         fields["from_agent"] = os.environ.get("PASSDOWN_AGENT") or None
     with session.open() as workspace:
         fields |= {
@@ -129,19 +113,69 @@ def handoff(
         }
         # A file is passed on as it is: a task file is recorded once.
         data: JsonObject | bytes = {} if text is None else text
+        new_title = _title_of_new_task(workspace, named)
+        known_task = None if new_title else task
         if dry_run:
             check = workspace.check_handoff(data, **fields)
-            problems = tuple(_explained(workspace, task, check.problems, file))
-            check = check._replace(problems=problems)
-            session.show(check, print_check)
+            problems = tuple(_explained(workspace, known_task, check.problems, file))
+            if new_title:
+                problems = tuple(p for p in problems if (p.path, p.code) != _NO_TASK)
+            check = check._replace(problems=_by_flag(session, problems))
+            session.show(check, out.print_check)
             return 0 if check.ok else 1
         try:
-            receipt = workspace.hand_off(data, key=key, **fields)
-        except InvalidInput as error:
-            problems = tuple(_explained(workspace, task, error.problems, file))
-            raise InvalidInput(error.message, problems, next_step=error.next_step) from error
-    session.show(receipt, print_command)
+            if new_title:
+                _refuse_faults(workspace, named)
+                author = str(named.get("from_agent") or fields["from_agent"])
+                workspace.create_task(str(task), title=new_title, agent=author)
+            with out.busy("recording"):
+                receipt = workspace.hand_off(data, key=key, **fields)
+        except (InvalidInput, GateRefused) as error:
+            problems = tuple(_explained(workspace, known_task, error.problems, file))
+            raise type(error)(error.message, problems, next_step=error.next_step) from error
+    session.show(receipt._replace(warnings=_by_flag(session, receipt.warnings)), out.print_command)
     return 0
+
+
+def _by_flag(session: Session, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Problems as text has them: recommended fields by their flags, which go with a file too."""
+    if session.as_json:
+        return tuple(problems)
+    fields = {problem: _FLAGS.get(problem.path) for problem in map(in_flags, problems)}
+    return tuple(
+        each._replace(path=flag.option) if flag and each.code == "recommended" else each
+        for each, flag in fields.items()
+    )
+
+
+def _list_entries(given: JsonObject, blocks: Sequence[str]) -> dict[str, list[Any]]:
+    """Take the flags of lists from `given`, as entries. Who is blocked, blocks itself at least."""
+    lists = {name: [_entry(_FLAGS[name], text) for text in given.pop(name)] for name in _LISTS}
+    if given["outcome"] == "blocked" and given["task"]:
+        blocks = blocks or [given["task"]]
+    for blocker in lists["blockers"] if blocks else ():
+        cast("JsonObject", blocker)["blocking_tasks"] = list(blocks)
+    return lists
+
+
+def _named_source(
+    session: Session, file: str | None, given: JsonObject, blocks: Sequence[str]
+) -> str | None:
+    """The file to read, or None; `given` then has the task, which may be named in its place."""
+    if file and not os.path.lexists(file) and not id_problems(file, "task"):
+        with session.open() as workspace:
+            is_task = not given["task"] and _task_exists(workspace, file)
+        if is_task:
+            file, given["task"] = None, file
+        elif "." not in file:
+            raise UsageError(f"there is no file and no task {file}")
+    if file is None and not given["outcome"]:
+        raise UsageError("name a FILE, or at least an --outcome")
+    if blocks and not given["blockers"]:
+        raise UsageError("--blocks names tasks that wait for a --blocker; name that as well")
+    if file is None:
+        given["task"] = given["task"] or session.only_task()
+    return file
 
 
 def _explained(
@@ -155,7 +189,12 @@ def _explained(
         except NotFound as error:
             yield Problem("task", "not_found", error.message, "a task that exists", _NEW_TASK)
     for problem in known:
-        yield problem if file is not None else problem._replace(fix=_fix_as_flag(problem))
+        yield problem if file is not None else in_flags(problem)
+
+
+def in_flags(problem: Problem) -> Problem:
+    """A problem of a handoff whose fields were given as flags: it names those."""
+    return problem._replace(fix=_fix_as_flag(problem))
 
 
 def _fix_as_flag(problem: Problem) -> str:
@@ -163,15 +202,26 @@ def _fix_as_flag(problem: Problem) -> str:
     if problem.code == "same_agent":
         return "another --to, or none"
     if (problem.fix and problem.code != "required") or problem.level != "error":
-        return problem.fix
+        return re.sub(r"\bin (resolves|despite)\b", r"with --\1", problem.fix)
     field = re.sub(r"\[\d+\]", "", problem.path)
     flags = _fix_flags()
+    if field == "blockers" and "stopped" in problem.expected:
+        return f"{flags['stopped']}, or {flags['blockers']}"
     return flags.get(field) or flags.get(field.partition(".")[0], "")
 
 
-def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> tuple[object, bool]:
-    """Check that no flag contradicts the file; gives the task that is meant, and whether a sender
-    is named.
+def _title_of_new_task(workspace: Workspace, named: JsonObject) -> str:
+    """The title in a draft of a session that was on no task; empty where its task exists."""
+    about = named.get("metadata")
+    title = cast("JsonObject", about).get("title") if isinstance(about, dict) else None
+    task = named.get("task")
+    if not isinstance(title, str) or not isinstance(task, str) or id_problems(task, "task"):
+        return ""
+    return "" if _task_exists(workspace, task) else title
+
+
+def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> JsonObject:
+    """Check that no flag contradicts the file; gives the fields of both.
 
     Flags fill what the file leaves out and add to its lists.
     """
@@ -181,13 +231,17 @@ def _check_contradictions(text: bytes | None, file: str, fields: JsonObject) -> 
     try:
         data = read_handoff(text).data if text is not None else {}
     except InvalidInput as error:
-        _refuse_without_section(text or b"", file, error)
+        from passdown.core.task_files import handoff_section, no_handoff
+
+        # A Markdown file that has no handoff in it is refused by that name; YAML alone is fine.
+        is_markdown = file.lower().endswith((".md", ".markdown"))
+        if is_markdown and handoff_section((text or b"").decode(errors="replace")) is None:
+            raise no_handoff() from error
     for name, value in fields.items():
         if data.get(name) and str(data[name]) != str(value):
             flag = _FLAGS[name].option
             raise UsageError(f"{flag} contradicts the file, where {name} is {data[name]!r:.80}")
-    has_sender = bool(fields.get("from_agent") or data.get("from_agent"))
-    return fields.get("task") or data.get("task"), has_sender
+    return {**data, **{name: value for name, value in fields.items() if value}}
 
 
 def _split_pair(text: str) -> tuple[str, str]:
@@ -199,15 +253,6 @@ def _split_pair(text: str) -> tuple[str, str]:
     if at < 0:
         return text.strip(), ""
     return text[:at].strip(), text[at + 2 :].strip()
-
-
-def _refuse_without_section(text: bytes, path: str, error: Exception) -> None:
-    """Refuse a Markdown file that has no handoff in it, by that name; YAML alone is fine."""
-    from passdown.core.task_files import handoff_section, no_handoff
-
-    is_markdown = path.lower().endswith((".md", ".markdown"))
-    if is_markdown and handoff_section(text.decode(errors="replace")) is None:
-        raise no_handoff() from error
 
 
 def _changed_files(
@@ -230,7 +275,6 @@ _GIT_TIMEOUT_S = 10.0
     "T-1 --agent coder",
     "T-1 --print",
     flags={"is_preview": "--print"},
-    finds_task=True,
     help={
         "agent": "the sender; default: PASSDOWN_AGENT, else the agent that worked on it",
         "is_preview": "show it; write nothing",
@@ -251,7 +295,7 @@ def draft(
     location = locate(session.store, create=False)
     with session.open() as workspace:
         holder = str(workspace.task(task).holder)
-    seen = HookSessions(location.folder).newest_of(task)
+    _, seen = HookSessions(location.folder).newest(task=task)
     agent = agent or os.environ.get("PASSDOWN_AGENT") or seen.agent or holder
     text = draft_text(task, agent, seen, changed_files(seen, location.root, _GIT_TIMEOUT_S))
     is_kept = not is_preview and write_draft(location.folder, task, text)
@@ -259,11 +303,11 @@ def draft(
 
     def print_text(_: object) -> None:
         if is_preview:
-            verbatim(text.rstrip("\n"))
+            out.verbatim(text.rstrip("\n"))
         elif is_kept:
-            line(f"wrote {path}; complete it, then: passdown handoff {path}")
+            out.line(f"wrote {path}; complete it, then: passdown handoff {path}")
         else:
-            line(f"{path} has been edited already and is left as it is")
+            out.line(f"{path} has been edited already and is left as it is")
 
     session.show({"task": task, "file": path, "written": is_kept, "text": text}, print_text)
 
@@ -278,7 +322,7 @@ def _each_file(
 ) -> list[JsonObject]:
     """Fill in a result for each file and print it; one that is refused stops no other."""
     results: list[JsonObject] = []
-    draw = progress_bar(label) if len(paths) > PROGRESS_FROM else None
+    draw = out.progress_bar(label) if len(paths) > PROGRESS_FROM else None
     with session.open() as workspace:
         for number, path in enumerate(paths, start=1):
             result: JsonObject = {"file": path, **empty}
@@ -292,11 +336,11 @@ def _each_file(
             if draw:
                 draw(number, len(paths))
             if text and not session.as_json:
-                labelled("refused", "red", text)
+                out.labelled("refused", "red", text)
             elif not session.as_json:
                 print_result(result)
     if session.as_json:
-        print_json(results)
+        out.print_json(results)
     return results
 
 
@@ -319,7 +363,7 @@ def ingest(session: Session, files: list[str], *, agent: Author) -> int:
     results = _each_file(session, files, "ingesting", fill, _print_ingested, **empty)
     taken = sum(result["result"] != "refused" for result in results)
     if len(results) > 1 and not session.as_json:
-        line(f"{taken} of {len(results)} files {'is' if taken == 1 else 'are'} recorded")
+        out.line(f"{taken} of {len(results)} files {'is' if taken == 1 else 'are'} recorded")
     return int(taken < len(results))
 
 
@@ -373,7 +417,7 @@ def _refuse_faults(workspace: Workspace, data: JsonObject) -> None:
     faults = [
         problem
         for problem in workspace.check_handoff(data).problems
-        if problem.level == "error" and (problem.path, problem.code) != ("task", "not_found")
+        if problem.level == "error" and (problem.path, problem.code) != _NO_TASK
     ]
     if faults:
         raise InvalidInput("the handoff is refused; nothing was changed", faults)
@@ -384,12 +428,12 @@ def _print_ingested(result: JsonObject) -> None:
     fields = ", ".join(name.replace("_", " ") for name in result["task_fields"])
     made += f" with {fields}" if fields else ""
     said = f"{result['file']}: {result['task']} version {result['version']}{made}"
-    labelled(result["result"], _STYLES[result["result"]], said)
+    out.labelled(result["result"], _STYLES[result["result"]], said)
     for each in result["left_out"]:
-        line(f"left out: {each}", 2)
+        out.line(f"left out: {each}", 2)
     for gate in result["held_by"]:
-        line(f"held by {approve_hint(gate)}", 2)
-    print_findings((w for w in result["warnings"] if w["code"] != "recommended"), 2)
+        out.line(f"held by {out.approve_hint(gate)}", 2)
+    out.print_findings((w for w in result["warnings"] if w["code"] != "recommended"), 2)
 
 
 _STYLES = {
@@ -440,7 +484,13 @@ def migrate(
     if prompt:
         _print_prompt(session, *next(iter(paths.items())))
         return 0
-    options |= {"agent": agent, "answer": _answer_from_file(answer) if answer else None}
+    # A file as the answer: sent back once, it would say the same again, and is refused.
+    said = read_input(answer).decode("utf-8", "replace") if answer else ""
+
+    def answer_again(_: str) -> str:
+        return said
+
+    options |= {"agent": agent, "answer": answer_again if answer else None}
 
     def fill(workspace: Workspace, path: str, result: JsonObject) -> None:
         _check_note_file(path, paths[path])
@@ -452,9 +502,12 @@ def migrate(
         _print_migrated(result, is_alone=len(paths) == 1)
 
     results = _each_file(session, paths, "migrating", fill, print_result)
+    words = [result["result"] for result in results]
     if len(results) > 1 and not session.as_json:
-        _print_total(results)
-    return int(any(result["result"] == "refused" for result in results))
+        said = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+        out.line(f"{out.counted(len(results), 'note')}: {said}")
+        _print_shared_tasks([each["task"] for each in results if each["result"] == "planned"])
+    return int("refused" in words)
 
 
 def _note_items(given: list[str]) -> dict[str, str]:
@@ -471,7 +524,7 @@ def _note_items(given: list[str]) -> dict[str, str]:
             names = _matching_files(path, ("**", "*"), is_folder=True)
         elif _is_pattern(path):
             parts = PurePath(path).parts
-            first = next(n for n, part in enumerate(parts) if _has_wildcard(part))
+            first = next(n for n, part in enumerate(parts) if _WILDCARD.search(part))
             folder = os.path.join(*parts[:first]) if first else "."
             names = _matching_files(folder, parts[first:]) or names
         found = {**found, **names}
@@ -482,11 +535,10 @@ def _note_items(given: list[str]) -> dict[str, str]:
 
 
 def _is_pattern(path: str) -> bool:
-    return _has_wildcard(path) and not os.path.lexists(path)
+    return bool(_WILDCARD.search(path)) and not os.path.lexists(path)
 
 
-def _has_wildcard(text: str) -> bool:
-    return any(mark in text for mark in "*?[")
+_WILDCARD = re.compile(r"[*?[]")
 
 
 def _matching_files(
@@ -532,12 +584,6 @@ def _check_note_file(path: str, folder: str) -> None:
         raise InvalidInput("the note is refused", [problem])
 
 
-def _answer_from_file(path: str) -> Callable[[str], str]:
-    """A file as the answer. Sent back once, it would say the same again: it is refused."""
-    text = read_input(path).decode("utf-8", "replace")
-    return lambda _: text
-
-
 def _print_prompt(session: Session, path: str, folder: str) -> None:
     from passdown.imports.note_items import extract_note
     from passdown.imports.note_migration import note_prompt
@@ -580,20 +626,20 @@ def _print_migrated(result: JsonObject, *, is_alone: bool) -> None:
     made = ", task made" if result["made_task"] else ""
     version = f" version {result['version']}" if result["version"] else ""
     found, kept = len(result["found"]), result["kept"]
-    items = counted(found, "item") if kept == found else f"{kept:,} of {found:,} items"
+    items = out.counted(found, "item") if kept == found else f"{kept:,} of {found:,} items"
     file = result["file"] if result["file"] != "-" else "the note"
     said = f"{result['task']}{version}, {items}{made}"
-    labelled(word, _STYLES[word], f"{file}: {result['reason'] or said}")
+    out.labelled(word, _STYLES[word], f"{file}: {result['reason'] or said}")
     if result["would_change"]:
-        line(f"would add the handoff to {result['would_change']}", 2)
+        out.line(f"would add the handoff to {result['would_change']}", 2)
     elif result["changed"]:
-        line(f"added the handoff to {result['changed']}; the note in it is as it was", 2)
+        out.line(f"added the handoff to {result['changed']}; the note in it is as it was", 2)
     elif word == "recorded" and result["file"].endswith((".md", ".markdown", ".txt")):
-        line(f"{file} is as it was; --in-place adds the handoff to it", 2)
+        out.line(f"{file} is as it was; --in-place adds the handoff to it", 2)
     if result["ambiguous"] and word != "unchanged":
-        unclear = counted(len(result["ambiguous"]), "sentence")
-        line(f"{unclear} unclear: passdown migrate {file} --prompt asks a model about them", 2)
-    print_findings(result["problems"], 2)
+        unclear = out.counted(len(result["ambiguous"]), "sentence")
+        out.line(f"{unclear} unclear: passdown migrate {file} --prompt asks a model about them", 2)
+    out.print_findings(result["problems"], 2)
 
 
 def _print_found_items(found: list[JsonObject]) -> None:
@@ -607,30 +653,29 @@ def _print_found_items(found: list[JsonObject]) -> None:
         )
         for item in found
     ]
-    table(("line", "kind", "sure", "cue", "says"), rows, "nothing found", whole=("line", "sure"))
-
-
-def _print_total(results: list[JsonObject]) -> None:
-    words = [result["result"] for result in results]
-    said = [f"{words.count(word)} {word}" for word in dict.fromkeys(words)]
-    line(f"{counted(len(results), 'note')}: {', '.join(said)}")
-    _print_shared_tasks([result["task"] for result in results if result["result"] == "planned"])
+    out.table(
+        ("line", "kind", "sure", "cue", "says"), rows, "nothing found", whole=("line", "sure")
+    )
 
 
 def _print_shared_tasks(planned: list[str]) -> None:
     """Say which tasks several notes of a dry run suggest: recorded, the first of them gets it."""
     for task in dict.fromkeys(task for task in planned if planned.count(task) > 1):
         count = planned.count(task)
-        line(f"{count} notes suggest {task}: the first gets it, the others their path in the name")
+        out.line(
+            f"{count} notes suggest {task}: the first gets it, the others their path in the name"
+        )
 
 
 @command("schema", "", "state", has_store=False, help={"of": "of what"})
-def schema(_session: Session, of: Literal["handoff", "task", "state"] = "handoff") -> None:
+def schema(session: Session, of: Literal["handoff", "task", "state"] = "handoff") -> None:
     """Print the JSON Schema of a handoff, a task or a state."""
-    from passdown.core import intake, state_files
+    from passdown.core.handoff import TaskFields
+    from passdown.core.schema import json_schema
+    from passdown.core.state_files import state_schema
 
-    made_by = state_files if of == "state" else intake
-    print_json(getattr(made_by, f"{of}_schema")())
+    shape = Handoff if of == "handoff" else TaskFields
+    session.show(state_schema() if of == "state" else json_schema(shape), out.print_document)
 
 
 @command(

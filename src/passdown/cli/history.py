@@ -4,49 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from passdown.cli.output import (
-    heading,
-    line,
-    pairs,
-    print_freshness,
-    print_item,
-    print_items,
-    print_json,
-    row_printer,
-    short_digest,
-    short_time,
-    shown,
-    table,
-    title_of,
-    verbatim,
-)
-from passdown.cli.parsing import command, operation
+from passdown.cli import output as out
+from passdown.cli.parsing import Author, command, operation
 from passdown.cli.session import UsageError, read_input
 from passdown.core.kinds import CONVERSATION_STREAM
+from passdown.core.rows import NODE_PREFIX
+from passdown.core.text import excerpt
+from passdown.errors import NotFound, PassdownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from passdown.cli.session import Session
+    from passdown.core.results import InboxEntry
     from passdown.core.types import JsonObject
-    from passdown.core.views import InboxEntry
     from passdown.workspace import Workspace
 
 _STATE_LISTS = (
-    "blockers",
-    "preconditions",
-    "questions",
-    "next_steps",
-    "reading",
-    "facts",
-    "decisions",
-    "gotchas",
-    "patterns",
-    "warnings",
-    "artifacts",
-    "gates",
-    "handoffs",
-)
+    "blockers preconditions questions next_steps reading facts decisions gotchas patterns "
+    "warnings artifacts gates handoffs"
+).split()
 
 
 @command(
@@ -55,7 +32,6 @@ _STATE_LISTS = (
     "T-1 --at 3 --json",
     "T-1 --files",
     flags={"shape": "--as"},
-    finds_task=True,
     exclusive=("shape", "budget", "files"),
     help={
         "at": "VERSION: a past version",
@@ -85,57 +61,55 @@ def state(
             session.show(workspace.files.inline_plan(task, budget), _print_inline_plan)
             return 0
         document = workspace.files.state_document(task, at)
-        if shape:
-            print_json(_shaped(workspace, document, shape))
-        else:
+        if not shape:
             session.show(document, _print_state)
+            return 0
+        from passdown.core.intake import state_file, switch_artifact
+
+        if shape == "state-file":
+            document = state_file(document)
+        else:
+            document = switch_artifact(document, workspace.files.state_file(document["task_id"]))
+    session.show(document, out.print_document)
     return 0
-
-
-def _shaped(workspace: Workspace, document: JsonObject, shape: str) -> JsonObject:
-    from passdown.core.handoff_formats import state_file, switch_artifact
-
-    if shape == "state-file":
-        return state_file(document)
-    return switch_artifact(document, workspace.files.state_file(document["task_id"]))
 
 
 def _print_state(state: JsonObject) -> None:
     from passdown.core.kinds import phase_before
 
-    heading(f"{state['task_id']}  {state['title']}")
+    out.heading(f"{state['task_id']}  {state['title']}")
     before = phase_before(state["phase"], state["previous_phase"])
     came = f" (from {before})" if before else ""
     held = " to ".join(name for name in (state["source_agent"], state["target_agent"]) if name)
-    pairs(
+    out.pairs(
         [
-            ("phase", f"{state['phase']}{came}, since {state['phase_started_at']}"),
+            ("phase", f"{state['phase']}{came}, since {out.moment(state['phase_started_at'])}"),
             ("status", state["status"]),
             ("outcome", state["outcome"]),
-            ("handed", f"{held}, {state['handoff_at']}" if state["handoff_at"] else ""),
+            ("handed", f"{held}, {out.moment(state['handoff_at'])}" if state["handoff_at"] else ""),
             ("summary", state["context_summary"]),
             ("needs", state.get("depends_on")),
             ("blocked by", state["blocked_by"]),
             ("gates passed", state["gates_passed"]),
             ("gates failed", state["gates_failed"]),
-            ("version", f"{state['version']} ({short_digest(state['digest'])})"),
+            ("version", f"{state['version']} ({out.short_digest(state['digest'])})"),
         ],
         2,
     )
     for name in _STATE_LISTS:
-        print_items(name.replace("_", " "), state.get(name, ()))
+        out.print_items(name.replace("_", " "), state.get(name, ()))
 
 
-_print_file_states = row_printer(
+_print_file_states = out.row_printer(
     "now, path, type, bytes=size_bytes, version", "no artifacts", whole=""
 )
 
 
 def _print_inline_plan(plan: JsonObject) -> None:
-    line(f"{plan['used_tokens']} of {plan['budget_tokens']} tokens (four bytes each)")
+    out.line(f"{plan['used_tokens']} of {plan['budget_tokens']} tokens (four bytes each)")
     rows = [("inline", path) for path in plan["inline"]]
     rows += [("reference", path) for path in plan["references"]]
-    table(("as", "path"), rows, "no artifacts")
+    out.table(("as", "path"), rows, "no artifacts")
 
 
 @command(
@@ -143,7 +117,6 @@ def _print_inline_plan(plan: JsonObject) -> None:
     "T-1",
     "T-1 --check prompt.txt",
     alone={"check": ()},
-    finds_task=True,
     help={
         "budget": "TOKENS: at most; default: 500",
         "check": "FILE: whether this summary is still current",
@@ -161,9 +134,9 @@ def summary(
     with session.open() as workspace:
         if check:
             text = _unwrapped(read_input(check).decode(errors="replace"))
-            return print_freshness(session, workspace.context.check(task, text), task)
+            return out.print_freshness(session, workspace.context.check(task, text), task)
         text = workspace.context.summary(task, budget, counter=counter)
-    session.show({"task": task, "summary": text}, lambda found: verbatim(found["summary"]))
+    session.show({"task": task, "summary": text}, lambda found: out.verbatim(found["summary"]))
     return 0
 
 
@@ -171,13 +144,11 @@ def _unwrapped(text: str) -> str:
     """A summary whose Version line is one line again, wherever an editor or a mail broke it."""
     import re
 
-    line = r"^[ \t>]*Version:\s*(\d+)\s*\(\s*sha256:((?:\s*[0-9a-f]){64})\s*\)"
-    return re.sub(
-        line,
-        lambda found: f"Version: {found[1]} (sha256:{''.join(found[2].split())})\n",
-        text,
-        flags=re.MULTILINE,
-    )
+    def joined(found: re.Match[str]) -> str:
+        return f"Version: {found[1]} (sha256:{''.join(found[2].split())})\n"
+
+    pattern = r"(?m)^[ \t>]*Version:\s*(\d+)\s*\(\s*sha256:((?:\s*[0-9a-f]){64})\s*\)"
+    return re.sub(pattern, joined, text)
 
 
 def _with_handoffs(workspace: Workspace, found: list[InboxEntry]) -> list[JsonObject]:
@@ -196,18 +167,19 @@ def _inbox_state(entry: JsonObject) -> str:
     return "returned" if entry["from_agent"] == entry["agent"] else "waiting"
 
 
-operation(
-    "inbox",
-    row_printer(
-        "task, version=position, from=from_agent, outcome, state, summary",
-        "nothing is waiting",
-        whole="task,version,from,outcome",
-        state=_inbox_state,
-    ),
-    "coder",
-    "coder --json",
-    finish=_with_handoffs,
+_print_inbox = out.row_printer(
+    "task, version=position, from=from_agent, outcome, state, summary",
+    "nothing is waiting",
+    whole="task,version,from,outcome",
+    state=_inbox_state,
 )
+
+
+@command("inbox", "", "coder", "coder --json", help={"agent": "AGENT: for whom"})
+def inbox(session: Session, agent: Author = "") -> None:
+    """List the handoffs that wait for an agent."""
+    with session.open() as workspace:
+        session.show(_with_handoffs(workspace, workspace.inbox(agent)), _print_inbox)
 
 
 @command(
@@ -242,7 +214,7 @@ def log(
             print_rows = _delivery_printer("number" if task else "seq, task")
         print_rows(found)
         if found and len(found) == limit:
-            line(f"older: --before {found[-1][first]}")
+            out.line(f"older: --before {found[-1][first]}")
 
     session.show(found, print_text)
 
@@ -260,14 +232,14 @@ def _record_summary(entry: JsonObject) -> str:
     return f"{entry['summary']}{lost}"
 
 
-_print_log = row_printer(
+_print_log = out.row_printer(
     "version, at (UTC)=at, author, kind, what=summary",
     "nothing recorded",
     short="what",
     author=_record_author,
     summary=_record_summary,
 )
-_print_whole_log = row_printer(
+_print_whole_log = out.row_printer(
     "seq, task, at (UTC)=at, author, kind, what=summary",
     "nothing recorded",
     short="what",
@@ -278,7 +250,7 @@ _print_whole_log = row_printer(
 
 def _delivery_printer(first: str) -> Callable[[Sequence[JsonObject]], None]:
     """Prints deliveries: to whom, from which version, how long, what was left out or asked."""
-    return row_printer(
+    return out.row_printer(
         f"{first}, at (UTC)=at, kind, to=agent, version, tokens, shown, left out=left_out, "
         "asked=query",
         "nothing was delivered yet",
@@ -293,38 +265,60 @@ def _delivery_printer(first: str) -> Callable[[Sequence[JsonObject]], None]:
 @command(
     "show",
     "T-1#d3",
-    "T-1#b1 --json",
+    "T-1",
+    "session-store --json",
     "conversation/T-1/architect/coder",
-    help={"item": "an address such as T-1#d3, node:ID, or conversation/TASK/AGENT/PEER"},
+    help={
+        "item": "ADDRESS: an item (T-1#d3), a task, a node (its id, file:PATH, agent:NAME), a run, "
+        "an express item, or conversation/TASK/AGENT/PEER",
+        "at": "VERSION: a task at a past version",
+    },
 )
-def show(session: Session, item: str) -> None:
-    """Show one item and the record it came from, or all that was said in a conversation."""
-    from passdown.cli.knowledge import show_node, written_node
-    from passdown.errors import NotFound
+def show(session: Session, item: str, *, at: int | None = None) -> int:
+    """Show anything that has an address: an item, a task, a node, a run, a conversation."""
+    from passdown.cli.main import parser_of
 
+    if at is not None and ("#" in item or "/" in item):
+        raise UsageError("--at is for a task")
     with session.open() as workspace:
-        if item.startswith("node:"):
-            show_node(session, workspace, item)
-            return
         if item.startswith(CONVERSATION_STREAM):
             session.show(_conversation(workspace, item), _print_conversation)
-            return
+            return 0
+        if "#" in item:
+            session.show(workspace.show(item), _print_found_item)
+            return 0
+        verb = "state" if at is not None else _verb_for(workspace, item)
+    words = [*verb.split(), item, *(["--json"] if session.as_json else [])]
+    words += ["--at", str(at)] if at is not None else []
+    parser, given = parser_of(words[0]).parse(words[1:])
+    return parser.run(given, session.named_store)
+
+
+def _verb_for(workspace: Workspace, name: str) -> str:
+    """The verb that shows what is neither an item nor a conversation."""
+    known: dict[str, Callable[[], object]] = {
+        "task show": lambda: workspace.task(name),
+        "knowledge show": lambda: workspace.knowledge.graph(
+            around=[name.removeprefix(NODE_PREFIX)], depth=0
+        ),
+        "runs": lambda: workspace.relay.run(name),
+        "express show": lambda: workspace.relay.express_item(name),
+    }
+    for verb, look in known.items():
         try:
-            found = workspace.show(item)
-        except NotFound as error:
-            if "#" not in item and any(each.task == item for each in workspace.tasks()):
-                hint = f"It is a task: passdown task show {item}"
-                raise NotFound(error.message, next_step=hint) from error
-            if written_node(workspace, item) is None:
-                raise
-            raise NotFound(error.message, next_step=f"Did you mean node:{item}?") from error
-    session.show(found, _print_found_item)
+            look()
+        except PassdownError:
+            continue
+        return verb
+    raise NotFound(
+        f"nothing has the address {excerpt(name)!r}",
+        next_step="passdown task list shows tasks, passdown state TASK the items of one; "
+        "passdown recall finds items by their words.",
+    )
 
 
 def _conversation(workspace: Workspace, name: str) -> list[JsonObject]:
     """The records of a conversation."""
-    from passdown.errors import NotFound
-
     task, _, rest = name.removeprefix(CONVERSATION_STREAM).partition("/")
     agent, _, peer = rest.partition("/")
     found = workspace.relay.conversations(task, agent, peer) if peer else []
@@ -338,24 +332,25 @@ def _conversation(workspace: Workspace, name: str) -> list[JsonObject]:
 
 def _print_conversation(entries: list[JsonObject]) -> None:
     for entry in entries:
-        body, at = entry["body"], short_time(entry["at"])
+        body, at = entry["body"], out.short_time(entry["at"])
         if entry["kind"] == "message":
             message = body["message"]
-            heading(f"{at} {message['by'] or message['role']}:")
-            verbatim(message["content"])
+            out.heading(f"{at} {message['by'] or message['role']}:")
+            out.verbatim(message["content"])
         elif entry["kind"] == "reset":
-            heading(f"{at} a new chapter begins ({body['why']}):")
-            verbatim(body["system"])
+            out.heading(f"{at} a new chapter begins ({body['why']}):")
+            out.verbatim(body["system"])
 
 
 def _print_found_item(found: JsonObject) -> None:
     source = found.pop("source")
-    print_item(found)
-    line()
-    heading("source")
-    names = ("task", "version", "author", "at", "kind")
-    digests = [(name, short_digest(source[name])) for name in ("digest", "previous")]
-    pairs([*((name, source[name]) for name in names), *digests, *_origin(source)], 2)
+    out.print_item(found)
+    out.line()
+    out.heading("source")
+    names = ("task", "version", "author", "kind")
+    digests = [(name, out.short_digest(source[name])) for name in ("digest", "previous")]
+    at = ("at", out.moment(source["at"]))
+    out.pairs([*((name, source[name]) for name in names), at, *digests, *_origin(source)], 2)
 
 
 def _origin(source: JsonObject) -> list[tuple[str, str]]:
@@ -364,9 +359,9 @@ def _origin(source: JsonObject) -> list[tuple[str, str]]:
     if not imported:
         return [("via", source["via"])] if "via" in source else []
     through = f" via {imported['via']}" if "via" in imported else ""
-    found = [("imported by", f"{imported['by']}{through}, {short_time(imported['at'])}")]
+    found = [("imported by", f"{imported['by']}{through}, {out.short_time(imported['at'])}")]
     if "bundle" in imported:
-        found.append(("bundle", short_digest(imported["bundle"])))
+        found.append(("bundle", out.short_digest(imported["bundle"])))
     if "claimed_via" in imported:
         found.append(("claims via", imported["claimed_via"]))
     return found
@@ -374,31 +369,25 @@ def _origin(source: JsonObject) -> list[tuple[str, str]]:
 
 def print_diff(found: JsonObject) -> None:
     """Print what differs: fields, then items added, changed and gone."""
-    heading(f"{found['task']}  version {found['old']} to {found['new']}")
+    out.heading(f"{found['task']}  version {found['old']} to {found['new']}")
     fields = found["fields"].items()
-    pairs(
+    out.pairs(
         [(name.replace("_", " "), _old_and_new(was["old"], was["new"])) for name, was in fields], 2
     )
     count = 0
     for mark, part in (("+", "added"), ("~", "changed"), ("-", "removed")):
         for entry in (entry for entries in found[part].values() for entry in entries):
             count += 1
-            item = entry if part != "changed" else entry["new"]
-            line(f"{mark} {item['address']}  {title_of(item)}{_changed_fields(entry, part)}", 2)
+            old, new = (entry["old"], entry["new"]) if part == "changed" else (entry, entry)
+            names = [name for name in new if old.get(name) != new[name] and name != "address"]
+            changes = [f"; {name}: {_old_and_new(old.get(name), new[name])}" for name in names]
+            out.line(f"{mark} {new['address']}  {out.title_of(new)}{''.join(changes)}", 2)
     if not count and not fields:
-        line("nothing differs", 2)
-
-
-def _changed_fields(entry: JsonObject, part: str) -> str:
-    if part != "changed":
-        return ""
-    old, new = entry["old"], entry["new"]
-    names = [name for name in new if old.get(name) != new[name] and name != "address"]
-    return "".join(f"; {name}: {_old_and_new(old.get(name), new[name])}" for name in names)
+        out.line("nothing differs", 2)
 
 
 def _old_and_new(old: object, new: object) -> str:
-    return f"{shown(old) or '-'} -> {shown(new) or '-'}"
+    return f"{out.shown(old) or '-'} -> {out.shown(new) or '-'}"
 
 
 operation(
@@ -412,7 +401,7 @@ operation(
 
 operation(
     "history",
-    row_printer(
+    out.row_printer(
         "version, at (UTC)=at, agent, change, bytes=size_bytes, sha256, note",
         "the task has no entry for this path",
         sha256=lambda entry: str(entry.get("sha256") or "").removeprefix("sha256:")[:12],

@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import os.path
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from passdown.cli.output import (
-    counted,
-    heading,
-    line,
-    pairs,
-    print_json,
-    print_problems,
-    print_receipt,
-    shown,
-    table,
-    verbatim,
-    write_text,
-)
-from passdown.cli.parsing import Author, comma_list, command
+from passdown.cli import output as out
+from passdown.cli.parsing import Author, comma_list, command, operation
 from passdown.cli.session import UsageError, plain, read_text
-from passdown.core.graph import (
-    CHOICES,
-    KNOWLEDGE_STATUSES,
-    NODE_TYPES,
-    RELATIONS,
-    is_reference,
-    relation_label,
-)
-from passdown.core.knowledge import edge_document, node_document
+from passdown.core import graph
 from passdown.core.rows import NODE_PREFIX
+from passdown.core.text import first_few
 from passdown.errors import NotFound
 
 if TYPE_CHECKING:
@@ -39,14 +21,12 @@ if TYPE_CHECKING:
     from passdown.cli.session import Session
     from passdown.core.graph import Edge, Node
     from passdown.core.types import JsonObject
-    from passdown.knowledge.packs import Pack
     from passdown.knowledge.sync import KnowledgeSync
     from passdown.workspace import Workspace
 
 _TOP = 50
 _MAX_NODES = 5
 _NODE = "NODE: T-1#d3, task:T-1, agent:NAME, file:PATH or an id"
-_SYNC_SCHEMA = "passdown/sync/1"
 _SYNC_FILE = "knowledge.dot"
 
 
@@ -57,7 +37,7 @@ _SYNC_FILE = "knowledge.dot"
     "--task T-1 --format svg --output graph.svg",
     "--tag auth --type decision --format mermaid",
     like="knowledge.graph",
-    choices={"types": NODE_TYPES},
+    choices={"types": graph.NODE_TYPES},
     flags={"around": "--around"},
     help={
         "around": "NODE: start from this node",
@@ -94,13 +74,14 @@ def graph_show(
     starts = graph_starts(found, around=nodes, task=part["task"], tags=part["tags"])
     text = graph_text(found, form, _title(around, **part), starts)
     if output:
-        write_text(output, text)
+        out.write_text(output, text)
     elif form == "json":
         import json
 
-        print_json(json.loads(text))
+        show = out.print_json if session.as_json else out.print_document
+        show(json.loads(text))
     else:
-        verbatim(text.removesuffix("\n"))
+        out.verbatim(text.removesuffix("\n"))
 
 
 def _title(
@@ -118,31 +99,23 @@ def _title(
 def print_graph(nodes: Iterable[Node], edges: Iterable[Edge]) -> None:
     """Print nodes as a table and edges as arrows."""
     rows = [[node.id, node.type, node.tags, node.summary] for node in nodes]
-    table(("node", "type", "tags", "summary"), rows, "nothing is known yet")
-    shown = [arrow(edge) for edge in edges]
-    if shown:
-        line()
-        heading(counted(len(shown), "edge"))
-        for text in shown:
-            line(text, 2)
+    out.table(("node", "type", "tags", "summary"), rows, "nothing is known yet")
+    arrows = [arrow(edge) for edge in edges]
+    if arrows:
+        out.line()
+        out.heading(out.counted(len(arrows), "edge"))
+        for text in arrows:
+            out.line(text, 2)
 
 
 def arrow(edge: Edge) -> str:
     """An edge as text."""
-    return f"{edge.source} -> {relation_label(edge)} -> {edge.target}"
+    return f"{edge.source} -> {graph.relation_label(edge)} -> {edge.target}"
 
 
 def node_id(text: str) -> str:
     """A node's id; search gives written nodes as `node:ID`."""
     return text.removeprefix(NODE_PREFIX)
-
-
-def known_node(workspace: Workspace, name: str) -> Node | None:
-    """A node, or None where nothing is known by that id."""
-    try:
-        return workspace.knowledge.graph(around=[name], depth=0).nodes[0]
-    except NotFound:
-        return None
 
 
 def node_or_hint(workspace: Workspace, name: str) -> Node:
@@ -151,40 +124,37 @@ def node_or_hint(workspace: Workspace, name: str) -> Node:
         return workspace.knowledge.graph(around=[name], depth=0).nodes[0]
     except NotFound as error:
         for meant in (f"{kind}:{name}" for kind in ("task", "file", "agent")):
-            if known_node(workspace, meant):
-                raise NotFound(error.message, next_step=f"Did you mean {meant}?") from error
-        raise
+            with suppress(NotFound):
+                workspace.knowledge.graph(around=[meant], depth=0)
+                break
+        else:
+            raise
+        raise NotFound(error.message, next_step=f"Did you mean {meant}?") from error
 
 
 @command(
     "graph near",
     "T-1#d2",
     "file:src/login.py --direction in --depth 2 --relation relates_to",
-    choices={"relations": RELATIONS},
+    like="knowledge.neighbours",
+    choices={"relations": graph.RELATIONS},
     help={"node": _NODE, "relations": "RELATION: only over these edges", "depth": "steps"},
 )
 def graph_near(
-    session: Session,
-    node: str,
-    *,
-    depth: int = 1,
-    direction: Literal["out", "in", "both"] = "both",
-    relations: Sequence[str] = (),
+    session: Session, node: str, *, direction: Literal["out", "in", "both"] = "both", **options: Any
 ) -> None:
     """Show what can be reached from a node, and how."""
     start = node_id(node)
     with session.open() as workspace:
         node_or_hint(workspace, start)
-        found = workspace.knowledge.neighbours(
-            start, depth=depth, direction=direction, relations=relations
-        )
+        found = workspace.knowledge.neighbours(start, direction=direction, **options)
     document = [
         {"node": each.node, "depth": each.depth, "path": [list(edge.key) for edge in each.path]}
         for each in found
     ]
     rows = [[reached.depth, reached.node, _path_text(start, reached.path)] for reached in found]
     empty = f"nothing leads from or to {start}"
-    session.show(document, lambda _: table(("steps", "node", "by way of"), rows, empty))
+    session.show(document, lambda _: out.table(("steps", "node", "by way of"), rows, empty))
 
 
 def _path_text(start: str, path: Iterable[Edge]) -> str:
@@ -193,47 +163,46 @@ def _path_text(start: str, path: Iterable[Edge]) -> str:
     for edge in path:
         is_forward = edge.source == at
         at = edge.target if is_forward else edge.source
-        words = relation_label(edge)
+        words = graph.relation_label(edge)
         text += f" -> {words} -> {at}" if is_forward else f" <- {words} <- {at}"
     return text
 
 
-@command(
+operation(
     "graph tagged",
+    out.row_printer(
+        "score=digits, node=id, type, shared, summary",
+        "nothing has these tags",
+        whole="",
+        digits=lambda node: f"{node['score']:.2f}",
+    ),
     "auth web",
     "auth --type gotcha --json",
-    choices={"types": NODE_TYPES},
+    method="knowledge.tagged",
+    line="list nodes with some tags, those that share most of them first",
+    finish=lambda _, found: [
+        {**graph.part_document(node), "score": score, "shared": list(tags)}
+        for node, score, tags in found
+    ],
+    read={"tags": lambda given: [tag for each in given for tag in each]},
+    choices={"types": graph.NODE_TYPES},
     types={"tags": comma_list},
     help={"tags": "TAG: one of them is enough"},
 )
-def graph_tagged(
-    session: Session, tags: list[list[str]], *, types: Sequence[str] = (), limit: int = 10
-) -> None:
-    """List nodes with some tags, those that share most of them first."""
-    with session.open() as workspace:
-        asked = [tag for given in tags for tag in given]
-        found = workspace.knowledge.tagged(asked, types=types, limit=limit)
-    document = [
-        {**node_document(tagged.node), "score": tagged.score, "shared": list(tagged.tags)}
-        for tagged in found
-    ]
-    rows = [[f"{t.score:.2f}", t.node.id, t.node.type, t.tags, t.node.summary] for t in found]
-    names = ("score", "node", "type", "shared", "summary")
-    session.show(document, lambda _: table(names, rows, "nothing has these tags"))
 
 
 @command(
     "graph about",
     "auth",
     "auth --type gotcha --type decision",
-    choices={"types": NODE_TYPES},
+    choices={"types": graph.NODE_TYPES},
     help={"tag": "TAG: what it is about", "types": "TYPE: what was found; default: patterns"},
 )
 def graph_about(session: Session, tag: str, *, types: Sequence[str] = ()) -> None:
     """List the tasks that found something about a tag."""
     with session.open() as workspace:
         found = workspace.knowledge.tasks_about(tag, **({"types": types} if types else {}))
-        others = {} if found else workspace.knowledge.tasks_about(tag, types=NODE_TYPES)
+        others = {} if found else workspace.knowledge.tasks_about(tag, types=graph.NODE_TYPES)
     rows = [
         [task, node["id"], node["type"], node["summary"]]
         for task, nodes in found.items()
@@ -242,7 +211,7 @@ def graph_about(session: Session, tag: str, *, types: Sequence[str] = ()) -> Non
     there = sorted({node["type"] for nodes in others.values() for node in nodes})
     hint = f"; there is more with {' '.join(f'--type {name}' for name in there)}" if there else ""
     empty = f"no task found a {' or '.join(types) or 'pattern'} about {tag}{hint}"
-    session.show(found, lambda _: table(("task", "node", "type", "summary"), rows, empty))
+    session.show(found, lambda _: out.table(("task", "node", "type", "summary"), rows, empty))
 
 
 @command("graph tags", "", "--limit 200", help={"limit": f"at most; default: {_TOP}, all in JSON"})
@@ -252,20 +221,16 @@ def graph_tags(session: Session, *, limit: int | None = None) -> None:
         found = workspace.knowledge.graph().tag_index()
     ordered = sorted(found, key=lambda tag: (-len(found[tag]), tag))
     if session.as_json:
-        print_json({tag: found[tag] for tag in ordered[:limit]})
+        out.print_json({tag: found[tag] for tag in ordered[:limit]})
         return
     kept = ordered[: _TOP if limit is None else limit]
-    rows: list[list[object]] = []
-    for tag in kept:
-        nodes = found[tag]
-        more = f" and {len(nodes) - _MAX_NODES} more" if len(nodes) > _MAX_NODES else ""
-        rows.append([tag, len(nodes), ", ".join(nodes[:_MAX_NODES]) + more])
-    table(("tag", "nodes", "which"), rows, "no tags yet", short=("which",))
+    rows = [[tag, len(found[tag]), first_few(found[tag], _MAX_NODES)] for tag in kept]
+    out.table(("tag", "nodes", "which"), rows, "no tags yet", short=("which",))
     if len(ordered) > len(kept):
-        line(f"and {counted(len(ordered) - len(kept), 'more tag')} (--limit)")
+        out.line(f"and {out.counted(len(ordered) - len(kept), 'more tag')} (--limit)")
 
 
-_ATTRIBUTES = ("description", *CHOICES, "status", "path")
+_ATTRIBUTES = ("description", *graph.CHOICES, "status", "path")
 
 
 @command(
@@ -277,7 +242,7 @@ _ATTRIBUTES = ("description", *CHOICES, "status", "path")
     "no-globals --type rule --summary 'No global state' --priority high",
     "--file graph.dot",
     fields=dict.fromkeys(("type", "summary", *_ATTRIBUTES), "str"),
-    choices={"type": NODE_TYPES, "status": KNOWLEDGE_STATUSES, **CHOICES},
+    choices={"type": graph.NODE_TYPES, "status": graph.KNOWLEDGE_STATUSES, **graph.CHOICES},
     flags={"others": "--set"},
     help={
         "node": "ID: the id of the node",
@@ -285,12 +250,12 @@ _ATTRIBUTES = ("description", *CHOICES, "status", "path")
         "type": "what the node is",
         "summary": "one line, at most 100 characters",
         "description": "the rest",
-        **dict.fromkeys(CHOICES, "of the node"),
+        **dict.fromkeys(graph.CHOICES, "of the node"),
         "status": "default: current",
         "path": "PATH: the file that it is about",
         "others": "NAME=VALUE: any other attribute; NAME= removes it",
         "replace": "replace a known node instead of adding to it",
-        "edges": f"RELATION:TARGET: from the node; {', '.join(RELATIONS)}",
+        "edges": f"RELATION:TARGET: from the node; {', '.join(graph.RELATIONS)}",
         "file": "a graph as JSON or DOT, or - for stdin",
         "task": "where it was found; default: all work",
     },
@@ -336,13 +301,13 @@ def knowledge_add(
         receipt = workspace.knowledge.add(nodes, found, agent=agent, task=task, key=key)
         changes = node_changes(old, written_node(workspace, name))
     if session.as_json:
-        print_json({**receipt.to_dict(), "changes": changes})
+        out.print_json({**receipt.to_dict(), "changes": changes})
         return
     kept = tuple(warning for warning in receipt.warnings if warning.code != "replaced")
-    print_receipt(receipt._replace(warnings=kept))
-    pairs(
+    out.print_receipt(receipt._replace(warnings=kept))
+    out.pairs(
         [
-            (name, f"{shown(change['old']) or '-'} -> {shown(change['new']) or '-'}")
+            (name, f"{out.shown(change['old']) or '-'} -> {out.shown(change['new']) or '-'}")
             for name, change in changes.items()
         ],
         2,
@@ -365,7 +330,10 @@ def _edge(source: str, text: str) -> JsonObject:
 
 def written_node(workspace: Workspace, name: str) -> Node | None:
     """A written node; None for an unknown one, and for a reference to a task, file or item."""
-    return None if is_reference(name) else known_node(workspace, name)
+    with suppress(NotFound):
+        found = workspace.knowledge.graph(around=[name], depth=0).nodes
+        return None if graph.is_reference(name) else found[0]
+    return None
 
 
 def merged_node(old: Node | None, given: JsonObject) -> JsonObject:
@@ -406,7 +374,7 @@ def _add_file(
     A file may be the whole graph as it was shown: what only records may say is left out where they
     say the same. Anything else of that kind is refused.
     """
-    from passdown.core.knowledge import is_derived_edge, is_reserved
+    from passdown.core.graph import is_derived_edge, is_reserved
     from passdown.knowledge.graph_files import MAX_BYTES, read_graph
 
     with session.open() as workspace:
@@ -417,19 +385,19 @@ def _add_file(
         nodes = [n for n in file.nodes if not is_reserved(n.id) or there.get(n.id) != n]
         edges = [e for e in file.edges if not is_derived_edge(e.key) or said.get(e.key) != e]
         left_out = {"nodes": len(file.nodes) - len(nodes), "edges": len(file.edges) - len(edges)}
-        parts = [counted(n, name.removesuffix("s")) for name, n in left_out.items() if n]
+        parts = [out.counted(n, name.removesuffix("s")) for name, n in left_out.items() if n]
         note = f"left out, since records say the same: {' and '.join(parts)}" if parts else ""
         if note and not nodes and not edges:
             document: JsonObject = {"items": [], "is_replay": True, "left_out": left_out}
-            session.show(document, lambda _: line(f"nothing to write; {note}"))
+            session.show(document, lambda _: out.line(f"nothing to write; {note}"))
             return
         receipt = workspace.knowledge.add(nodes, edges, agent=agent, task=task, key=key)
     if session.as_json:
-        print_json({**receipt.to_dict(), "left_out": left_out})
+        out.print_json({**receipt.to_dict(), "left_out": left_out})
         return
-    print_receipt(receipt)
+    out.print_receipt(receipt)
     if note:
-        line(note, 2)
+        out.line(note, 2)
 
 
 @command(
@@ -440,26 +408,20 @@ def _add_file(
 )
 def knowledge_show(session: Session, node: str) -> None:
     """Show one node and its edges."""
+    name = node_id(node)
     with session.open() as workspace:
-        show_node(session, workspace, node)
-
-
-def show_node(session: Session, workspace: Workspace, name: str) -> None:
-    """Print a node and every edge that leads from it or to it."""
-    name = node_id(name)
-    found = node_or_hint(workspace, name)
-    leading = workspace.knowledge.edges(source=name)
-    coming = [edge for edge in workspace.knowledge.edges(target=name) if edge.source != edge.target]
-    edges = [*leading, *coming]
+        found, edges = node_or_hint(workspace, name), _edges_of(workspace, name)
     if session.as_json:
-        print_json({**node_document(found), "edges": [edge_document(edge) for edge in edges]})
+        out.print_json(
+            {**graph.part_document(found), "edges": [graph.part_document(edge) for edge in edges]}
+        )
         return
-    heading(f"{found.id}  {found.summary}")
-    pairs([("type", found.type), ("tags", found.tags), *found.attributes.items()], 2)
+    out.heading(f"{found.id}  {found.summary}")
+    out.pairs([("type", found.type), ("tags", found.tags), *found.attributes.items()], 2)
     if edges:
-        line()
+        out.line()
     for edge in edges:
-        line(arrow(edge), 2)
+        out.line(arrow(edge), 2)
 
 
 @command(
@@ -477,17 +439,22 @@ def knowledge_forget(
     with session.open() as workspace:
         gone = [edge for key in keys for edge in _known_edge(workspace, key)]
         if not keys:
-            coming = [e for e in workspace.knowledge.edges(target=name) if e.source != name]
-            gone = [*workspace.knowledge.edges(source=name), *coming]
+            gone = _edges_of(workspace, name)
         nodes = [] if keys else [name]
         receipt = workspace.knowledge.add(agent=agent, forget_nodes=nodes, forget_edges=keys)
     if session.as_json:
-        edges_gone = [edge_document(edge) for edge in gone]
-        print_json({**receipt.to_dict(), "forgotten_edges": edges_gone})
+        edges_gone = [graph.part_document(edge) for edge in gone]
+        out.print_json({**receipt.to_dict(), "forgotten_edges": edges_gone})
         return
-    print_receipt(receipt)
+    out.print_receipt(receipt)
     for edge in gone:
-        line(f"forgotten: {arrow(edge)}", 2)
+        out.line(f"forgotten: {arrow(edge)}", 2)
+
+
+def _edges_of(workspace: Workspace, node: str) -> list[Edge]:
+    """Every edge that leads from a node or to it."""
+    coming = [edge for edge in workspace.knowledge.edges(target=node) if edge.source != node]
+    return [*workspace.knowledge.edges(source=node), *coming]
 
 
 def _known_edge(workspace: Workspace, key: tuple[str, str, str]) -> list[Edge]:
@@ -510,16 +477,19 @@ def _known_edge(workspace: Workspace, key: tuple[str, str, str]) -> list[Edge]:
 def knowledge_sync(session: Session, file: str | None = None, *, agent: Author) -> int:
     """Synchronise the knowledge file and the graph; exit code 1 on a conflict."""
     with session.open() as workspace:
-        path = _from_root(file, workspace.root) if file else ""
+        path = file or ""
+        if path and not os.path.isabs(path):
+            # Relative to the current folder, made relative to the project's.
+            path = os.path.relpath(os.path.abspath(path), os.path.realpath(workspace.root))
         target = os.path.normpath(os.path.join(workspace.root, path or _SYNC_FILE))
         before = workspace.knowledge.edges()
-        is_empty = all(is_reference(node.id) for node in workspace.knowledge.graph().nodes)
+        is_empty = all(graph.is_reference(node.id) for node in workspace.knowledge.graph().nodes)
         if is_empty and not os.path.lexists(target):
             from passdown.knowledge.sync import KnowledgeSync
 
             nothing = KnowledgeSync(target, 0, 0, (), False, "", ())
             said = f"nothing to sync: no written nodes, and {target} doesn't exist"
-            session.show(_sync_document(nothing, False), lambda _: line(said))
+            session.show(_sync_document(nothing, False), lambda _: out.line(said))
             return 0
         found = workspace.knowledge.sync(path, agent=agent)
         is_updated = bool(found.taken) or workspace.knowledge.edges() != before
@@ -527,18 +497,9 @@ def knowledge_sync(session: Session, file: str | None = None, *, agent: Author) 
     return 1 if found.reports else 0
 
 
-def _from_root(path: str, root: str) -> str:
-    """A path relative to the current folder, made relative to the project's; an absolute one may
-    be outside of it.
-    """
-    if os.path.isabs(path):
-        return path
-    return os.path.relpath(os.path.abspath(path), os.path.realpath(root))
-
-
 def _sync_document(found: KnowledgeSync, is_updated: bool) -> JsonObject:
     document = {**found._asdict(), "taken": list(found.taken), "reports": plain(found.reports)}
-    return {"schema": _SYNC_SCHEMA, **document, "is_graph_changed": is_updated}
+    return {**document, "is_graph_changed": is_updated}
 
 
 def _print_sync(found: KnowledgeSync, is_updated: bool) -> None:
@@ -548,13 +509,13 @@ def _print_sync(found: KnowledgeSync, is_updated: bool) -> None:
         (False, True): "file unchanged, graph updated",
         (True, True): "file written, graph updated",
     }[found.is_changed, is_updated]
-    size = f"{counted(found.nodes, 'node')}, {counted(found.edges, 'edge')}"
-    line(f"{said}, {found.path}: {size}")
+    size = f"{out.counted(found.nodes, 'node')}, {out.counted(found.edges, 'edge')}"
+    out.line(f"{said}, {found.path}: {size}")
     if found.taken:
-        line(f"taken from the file: {', '.join(found.taken)}", 2)
+        out.line(f"taken from the file: {', '.join(found.taken)}", 2)
     if found.kept_aside:
-        line(f"the old file is kept as {found.kept_aside}", 2)
-    print_problems(found.reports)
+        out.line(f"the old file is kept as {found.kept_aside}", 2)
+    out.print_problems(found.reports)
 
 
 @command(
@@ -562,7 +523,6 @@ def _print_sync(found: KnowledgeSync, is_updated: bool) -> None:
     "T-1",
     "T-1 --nodes 10 --budget 800 --depth 2 --format json",
     like="knowledge.pack",
-    finds_task=True,
     choices={"format": ("dot", "json")},
     help={"nodes": "at most", "budget": "TOKENS: at most", "format": "of the text"},
 )
@@ -570,22 +530,19 @@ def knowledge_pack(session: Session, task: str, **options: Any) -> None:
     """Print the part of the graph that has to do with a task, for its prompt."""
     with session.open() as workspace:
         found = workspace.knowledge.pack(task, **options)
-    document = {
-        "task": found.task,
-        "terms": list(found.terms),
-        "nodes": [node_document(node) for node in found.graph.nodes],
-        "edges": [edge_document(edge) for edge in found.graph.edges],
-        "tokens": found.tokens,
-        "left_out": found.left_out,
-        "text": found.text,
-    }
-    session.show(document, lambda _: _print_pack(found))
+    document = found._asdict()
+    part = document.pop("graph")
+    document["nodes"] = [graph.part_document(node) for node in part.nodes]
+    document["edges"] = [graph.part_document(edge) for edge in part.edges]
+    session.show(document, _print_pack)
 
 
-def _print_pack(found: Pack) -> None:
-    if found.text:
-        verbatim(found.text.removesuffix("\n"))
-    left = f"; {found.left_out} had no room" if found.left_out else ""
-    size = f"{counted(len(found.graph.nodes), 'node')}, {counted(found.tokens, 'token')}{left}"
-    has_any = found.text or left
-    print(size if has_any else f"no node matches a word of {found.task}", file=sys.stderr)
+def _print_pack(found: JsonObject) -> None:
+    if found["text"]:
+        out.verbatim(found["text"].removesuffix("\n"))
+    left = f"; {found['left_out']} had no room" if found["left_out"] else ""
+    size = (
+        f"{out.counted(len(found['nodes']), 'node')}, {out.counted(found['tokens'], 'token')}{left}"
+    )
+    has_any = found["text"] or left
+    print(size if has_any else f"no node matches a word of {found['task']}", file=sys.stderr)

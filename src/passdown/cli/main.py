@@ -70,12 +70,22 @@ def main(argv: Sequence[str]) -> int:
         print(overview())
         return 0
     if rest[0] == "--version":
-        return _version()
+        from passdown import __version__
+
+        print(f"passdown {__version__}")
+        return 0
     if rest[0] == "help":
         rest = [*rest[1:], "--help"]
     if rest[0] == "hook" and not {"-h", "--help"}.intersection(rest):
         # Hosts call it all day, and read exit code 2 as an order to stop: nothing parses it.
         return answer_hook(rest[1:], store)
+    if rest == ["mcp"] and not sys.stdin.isatty():
+        # Hosts start it at every session, and send their first request with the tools that they
+        # have by then: nothing parses it.
+        from passdown.mcp.stdio import serve_stdio
+
+        serve_stdio(store or "")
+        return 0
     if rest[0] not in VERBS:
         return _unknown(rest)
     return _run(rest[0], rest[1:], store)
@@ -101,7 +111,10 @@ def _run(verb: str, argv: list[str], store: str | None) -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     except UsageError as error:
-        return _usage_error(str(error), error.prog or f"passdown {verb}", argv)
+        said = str(error)
+        if verb == "approve" and any("#k" in word for word in argv):
+            said = "it asks an agent of a run; did you mean passdown gate approve?"
+        return _usage_error(said, error.prog or f"passdown {verb}", argv)
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001
@@ -129,14 +142,14 @@ def _known(error: Exception) -> PassdownError:
 
 def _usage_error(message: str, prog: str, argv: Sequence[str]) -> int:
     """Say in one line how a command is wrong and where to read on; as JSON with --json."""
-    from passdown.cli.output import print_json
+    from passdown.cli.output import error_line, print_error
     from passdown.core.text import visible
 
     help = prog.replace("passdown", "passdown help", 1)
     if "--json" in argv:
-        print_json({"error": "usage_error", "message": message, "next_step": help})
+        print_error(PassdownError(message, next_step=help, code="usage_error"), as_json=True)
     else:
-        print(visible(f"{prog}: {message} (see: {help})"), file=sys.stderr)
+        error_line(visible(f"{prog}: {message} (see: {help})"))
     return 2
 
 
@@ -159,13 +172,6 @@ def _leading_store(argv: list[str]) -> tuple[str | None, list[str]]:
     return None, argv
 
 
-def _version() -> int:
-    from passdown import __version__
-
-    print(f"passdown {__version__}")
-    return 0
-
-
 def _unknown(argv: Sequence[str]) -> int:
     from passdown.cli.parsing import close_to
     from passdown.core.text import excerpt
@@ -185,10 +191,15 @@ _USUAL_WORDS = {
     **dict.fromkeys(("new", "add", "create"), "task new"),
     **dict.fromkeys(("search", "find", "query", "grep"), "recall"),
     **dict.fromkeys(("hand-off", "hand_off"), "handoff"),
-    **dict.fromkeys(("begin", "take", "claim", "work"), "start"),
+    **dict.fromkeys(("begin", "take", "claim", "work", "resume", "continue"), "start"),
     **dict.fromkeys(("next", "todo"), "ready"),
-    **dict.fromkeys(("done", "finish", "complete"), "task done"),
-    "setup": "init",
+    **dict.fromkeys(("done", "finish", "complete", "close"), "task done"),
+    **dict.fromkeys(("edit", "update", "rename", "cancel", "delete"), "task set"),
+    **dict.fromkeys(("gotcha", "pattern", "fact", "comment", "remember"), "note"),
+    **dict.fromkeys(("blocker", "block", "question", "stop", "pause"), "handoff"),
+    **dict.fromkeys(("setup", "hosts", "install"), "init"),
+    "decision": "decide",
+    "reject": "gate reject",
 }
 """What people type for a verb of another name."""
 
@@ -203,8 +214,8 @@ class Verb(NamedTuple):
 
 _VERBS = """\
 Every day
-  ready      work        list what can be worked on now, the best first
-  start      work        take a task, or make one, and print its brief
+  ready      tasks       list what can be worked on now, the best first
+  start      tasks       take a task, or make one, and print its brief
   recall     search      search what was recorded, by words and by meaning
   decide     tasks       record one decision and why
   handoff    handoffs    hand off a task, from a file or from flags
@@ -227,33 +238,33 @@ Record
 Run agents
   run        relays      run a relay of agents on a task, and watch it
   runs       runs        list and show runs; answer one, stop one
-  worker     relays      take turns of runs, and express items
+  worker     relays      execute turns of runs, and express items
   ask        relays      ask an agent of a run a question, and wait for the answer
   review     relays      let an agent of a run review a plan, code or completion
-  approve    relays      the same; exit code 1 unless it is approved
+  approve    relays      like review, with exit code 1 unless it is approved
   express    express     small jobs that jump the queue: send, list, show
   agents     runs        show the status of each agent
 Context for the next agent
-  brief      briefs      what an agent needs to know about a task, within a budget
-  switch     switches    the whole context of an agent that takes over
-  artifact   switches    save, list and check switch artifacts
-  context    briefs      what earlier tasks pass on to a task
-  rules      switches    rules by layer: list, show, add to a prompt
-  why        briefs      why an item was in an agent's brief, or wasn't
-  measure    switches    measure how contexts grow from switch to switch
+  brief      contexts    what an agent needs to know about a task, within a budget
+  switch     contexts    the whole context of an agent that takes over
+  artifact   contexts    save, list and check switch artifacts
+  context    contexts    what earlier tasks pass on to a task
+  rules      contexts    rules by layer: list, show, add to a prompt
+  why        contexts    why an item was in an agent's brief, or wasn't
+  measure    contexts    measure how contexts grow from switch to switch
 Read
-  status     work        where things stand, as passdown alone prints it
+  status     tasks       where things stand, as passdown alone prints it
   state      history     a task's whole state, now or at a version
   summary    history     a task in a few lines; check whether one is current
   log        history     list records, newest first
-  show       history     show one item and the record it came from
+  show       history     show anything that has an address
   diff       history     what differs between two versions of a task
   history    history     every entry that a task has had for a path
   graph      knowledge   the knowledge graph: parts, paths, tags, pictures
   journal    search      components, blockers and gotchas, of a task or of all
   inbox      history     list the handoffs that wait for an agent
 Gates
-  check      tasks       check what a handoff wants checked before work goes on
+  check      tasks       check the preconditions of a handoff
   gate       tasks       list, approve, reject and record gates
 Safety
   verify     maintenance verify that records are unchanged
@@ -268,7 +279,8 @@ Safety
   doctor     maintenance check this workspace for problems
   recover    maintenance accept the ledger as it is after history was lost
 Serve over HTTP
-  serve      server      serve the HTTP API, its events and MCP, behind tokens
+  ui         server      open the dashboard in a browser
+  serve      server      serve the HTTP API, the dashboard and MCP, behind tokens
   token      server      make, list and revoke tokens for a server
 Tools
   schema     handoffs    print the JSON Schema of a handoff, a task or a state
@@ -295,7 +307,7 @@ def overview() -> str:
             *lines,
             "",
             "passdown help VERB (or passdown VERB --help) shows options and examples.",
-            "--store URL or PASSDOWN_STORE names a store; default: the nearest .passdown/ folder.",
+            "--store URL or PASSDOWN_STORE names a store; default: the nearest .passdown/.",
             "Exit codes: 0 done, 1 refused or problems found, 2 usage error.",
         ]
     )

@@ -7,26 +7,15 @@ from __future__ import annotations
 import os.path
 from typing import TYPE_CHECKING, Any, Literal
 
-from passdown.cli.output import (
-    counted,
-    labelled,
-    line,
-    pairs,
-    print_findings,
-    print_json,
-    print_problems,
-    progress_bar,
-    styled,
-    table,
-)
+from passdown.cli import output as out
 from passdown.cli.parsing import Author, command, operation
 from passdown.cli.session import UsageError, plain
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from passdown.cli.session import Session
-    from passdown.core.types import JsonObject
     from passdown.imports.importer import ImportResult
+    from passdown.workspace import Workspace
     from passdown.workspace.maintenance import Rebuild, Verification
 
 _IMPORT_RESULTS = ("added", "changed", "unchanged", "skipped", "refused")
@@ -48,16 +37,12 @@ def _saved_heads(path: str) -> str:
         raise InvalidInput("nothing was verified", [problem]) from error
 
 
-def _verification(_: object, found: Verification) -> JsonObject:
-    return {"ok": found.ok, **plain(found)}
-
-
-def _print_verified(found: JsonObject) -> None:
-    number = len(found["findings"])
-    label, style = (counted(number, "finding"), "red") if number else ("ok", "green")
-    records, streams = counted(found["records"], "record"), counted(found["streams"], "stream")
-    labelled(label, style, f"{records} in {streams}")
-    print_findings(found["findings"], 2)
+def _print_verified(found: Verification) -> None:
+    number = len(found.findings)
+    label, style = (out.counted(number, "finding"), "red") if number else ("ok", "green")
+    records, streams = out.counted(found.records, "record"), out.counted(found.streams, "stream")
+    out.labelled(label, style, f"{records} in {streams}")
+    out.print_problems(found.findings, 2)
 
 
 operation(
@@ -67,8 +52,7 @@ operation(
     "--against ../safe/heads.json",
     "--chain-only --json",
     progress="verifying",
-    finish=_verification,
-    fails=lambda found: not found["ok"],
+    fails=lambda found: not found.ok,
     as_options=("against",),
     read={"against": _saved_heads},
     help={"against": "FILE: heads that were exported earlier"},
@@ -78,28 +62,27 @@ operation(
     _print_verified,
     "../safe/ledger-2026-01-09.db",
     progress="copying",
-    finish=_verification,
-    hint=lambda _w, _r, given: line(f"copied to {given['target']}, and verified"),
-    fails=lambda found: not found["ok"],
+    hint=lambda _w, _r, given: out.line(f"copied to {given['target']}, and verified"),
+    fails=lambda found: not found.ok,
     help={"target": "FILE: a new file"},
 )
 
 
 def _print_rebuilt(found: Rebuild) -> None:
-    line(f"rebuilt every derived row from {counted(found.records, 'record')}")
+    out.line(f"rebuilt every derived row from {out.counted(found.records, 'record')}")
     differing = ", ".join(found.differing)
-    line(f"these tables were different: {differing}" if differing else "nothing was different")
-    print_problems(found.warnings)
+    out.line(f"these tables were different: {differing}" if differing else "nothing was different")
+    out.print_problems(found.warnings)
 
 
 operation("reindex", _print_rebuilt, "", progress="reindexing")
 
 
 def _print_recovered(found: dict[str, list[str]]) -> None:
-    line("recorded; what the ledger lacks is kept in:")
+    out.line("recorded; what the ledger lacks is kept in:")
     for names in found.values():
         for name in names:
-            line(name, 2)
+            out.line(name, 2)
 
 
 operation(
@@ -125,7 +108,7 @@ def heads_export(session: Session, file: str | None = None) -> None:
     with session.open() as workspace:
         document = workspace.maintenance.heads().to_dict()
     if not file:
-        print_json(document)
+        session.show(document, out.print_document)
         return
     import json
 
@@ -133,8 +116,8 @@ def heads_export(session: Session, file: str | None = None) -> None:
         json.dump(document, target, indent=2)
         target.write("\n")
     number = len(document["heads"])
-    said = f"{counted(number, 'head')} written to {file}; keep it on another machine"
-    session.show({"file": file, "heads": number}, lambda _: line(said))
+    said = f"{out.counted(number, 'head')} written to {file}; keep it on another machine"
+    session.show({"file": file, "heads": number}, lambda _: out.line(said))
 
 
 @command(
@@ -142,7 +125,7 @@ def heads_export(session: Session, file: str | None = None) -> None:
 )
 def doctor(session: Session, *, start: bool = True) -> int:
     """Check this workspace for problems."""
-    with session.open() as workspace:
+    with session.open() as workspace, out.busy("checking"):
         found = workspace.maintenance.doctor().to_dict()
     if not session.is_remote:
         # The coding agents on this machine.
@@ -159,20 +142,19 @@ def doctor(session: Session, *, start: bool = True) -> int:
 
 def _print_doctor(found: dict[str, Any]) -> None:
     hooks = found["facts"].pop("hooks", {})
-    pairs([(name.replace("_", " "), value) for name, value in found["facts"].items()])
+    out.pairs([(name.replace("_", " "), value) for name, value in found["facts"].items()])
     if hooks:
-        line("hooks, when they last ran and what they sent:")
-        pairs([(hook, _hook_text(last)) for hook, last in hooks.items()], 2)
-    line()
-    print_findings(found["findings"])
+        out.line("hooks, when they last ran and what they sent:")
+    rows: list[tuple[str, str]] = []
+    for hook, last in hooks.items():
+        told = f"{last['about']}, {last['told']} characters" if last["told"] else "sent nothing"
+        rows.append((hook, f"{last['at']}: {last['fault'] or told} ({last['ms']} ms)"))
+    out.pairs(rows, 2)
+    out.line()
+    out.print_findings(found["findings"])
     number = sum(finding["level"] == "warning" for finding in found["findings"])
-    told = f", {counted(number, 'warning')}" if number else ""
-    print((styled("ok", "green") if found["ok"] else styled("not ok", "red")) + told)
-
-
-def _hook_text(last: dict[str, Any]) -> str:
-    told = f"{last['about']}, {last['told']} characters" if last["told"] else "sent nothing"
-    return f"{last['at']}: {last['fault'] or told} ({last['ms']} ms)"
+    told = f", {out.counted(number, 'warning')}" if number else ""
+    print((out.styled("ok", "green") if found["ok"] else out.styled("not ok", "red")) + told)
 
 
 @command(
@@ -189,16 +171,16 @@ def copy(session: Session, source: str, target: str) -> int:
     """Copy one store into another, verified."""
     from passdown.workspace.maintenance import copy_workspace
 
-    done = copy_workspace(source, target, progress_bar)
-    found = _verification(None, done.verified)
+    done = copy_workspace(source, target, out.progress_bar)
+    verified = done.verified.to_dict()
 
     def print_text(_: object) -> None:
         earlier = f", {done.before} had been copied before" if done.before else ""
-        line(f"copied {counted(done.records, 'record')} to {done.target}{earlier}")
-        _print_verified(found)
+        out.line(f"copied {out.counted(done.records, 'record')} to {done.target}{earlier}")
+        _print_verified(done.verified)
 
-    session.show({**done._asdict(), "ok": found.pop("ok"), "verified": found}, print_text)
-    return int(bool(found["findings"]))
+    session.show({**done._asdict(), "ok": verified.pop("ok"), "verified": verified}, print_text)
+    return int(not done.verified.ok)
 
 
 @command(
@@ -206,34 +188,59 @@ def copy(session: Session, source: str, target: str) -> int:
     "--task T-1",
     "t1.passdown --task T-1 --diff",
     "all.passdown",
+    "--html t1.html --task T-1",
+    exclusive=("diff", "html"),
     help={
         "file": "a new file; default: the task's id and .passdown",
         "task": "default: everything",
         "diff": "include uncommitted changes, new files too",
+        "html": "write a page to read instead, in one file",
     },
 )
 def export(
-    session: Session, file: str | None = None, *, task: str | None = None, diff: bool = False
+    session: Session,
+    file: str | None = None,
+    *,
+    task: str | None = None,
+    diff: bool = False,
+    html: bool = False,
 ) -> None:
-    """Write a bundle of one task or of everything."""
+    """Write a bundle of one task or of everything, or a page to read."""
     from passdown.core.checkout import describe_checkout
 
-    target = file or f"{task or 'all'}.passdown"
+    target = file or f"{task or 'all'}.{'html' if html else 'passdown'}"
     with session.open() as workspace:
         if file and not task and any(each.task == file for each in workspace.tasks()):
             raise UsageError(f"{file} is a task, not a file: passdown export --task {file}")
+        if html:
+            _export_page(session, workspace, target, task)
+            return
         # Asked before there is a new file in the repository.
         checkout = workspace.files.checkout()
-        streams = workspace.maintenance.export(target, task, diff=diff)
+        with out.busy("exporting"):
+            streams = workspace.maintenance.export(target, task, diff=diff)
     if session.as_json:
         git = checkout.document() if checkout else None
-        print_json({"file": target, "streams": streams, "git": git, "diff": diff})
+        out.print_json({"file": target, "streams": streams, "git": git, "diff": diff})
         return
-    line(f"{counted(streams, 'stream')} {'is' if streams == 1 else 'are'} in {target}")
+    out.line(f"{out.counted(streams, 'stream')} {'is' if streams == 1 else 'are'} in {target}")
     if checkout is not None:
-        line(f"git: {describe_checkout(checkout)}")
+        out.line(f"git: {describe_checkout(checkout)}")
         if checkout.uncommitted and not diff:
-            line("the uncommitted changes stay here; --diff includes them")
+            out.line("the uncommitted changes stay here; --diff includes them")
+
+
+def _export_page(session: Session, workspace: Workspace, target: str, task: str | None) -> None:
+    from passdown.web.pages.export import export_html
+
+    tasks = [task] if task else [each.task for each in workspace.tasks()]
+    title = f"{task or os.path.basename(workspace.root)} · Passdown"
+    with out.busy("exporting"):
+        text = export_html(workspace, tasks, title)
+    with open(target, "x", encoding="utf-8") as file:
+        file.write(text)
+    said = f"{out.counted(len(tasks), 'task')} {'is' if len(tasks) == 1 else 'are'} in {target}"
+    session.show({"file": target, "tasks": len(tasks)}, lambda _: out.line(said))
 
 
 @command(
@@ -251,7 +258,7 @@ def export(
         "form": "a bundle of passdown export, ADRs, issues of beads (.beads/issues.jsonl), the "
         "memory file of MCP's memory server, or notes such as HANDOFF.md; default: by its content",
         "dry_run": "say what would be written",
-        "task": "where ADRs, memories and notes go",
+        "task": "where they go; ADRs and memories without one concern all work",
         "fork": "SUFFIX: where histories differ, keep both: the incoming task gets this suffix",
         "patch": "FILE: a new file for a bundle's uncommitted changes",
         "max_unpacked": "BYTES: how many bytes a bundle may unpack to; usually 100 times its own "
@@ -277,7 +284,7 @@ def import_(
         return 0
     given = {"--fork": fork, "--patch": patch, "--max-unpacked": max_unpacked is not None}
     if option := next((name for name, value in given.items() if value), ""):
-        raise UsageError(f"{option} is for bundles, and not for a dry run", "passdown import")
+        raise UsageError(f"{option} is for bundles, and not for a dry run")
     with session.open() as workspace:
         found = workspace.imports.run(
             source,
@@ -285,7 +292,7 @@ def import_(
             agent=agent,
             task=task or "",
             dry_run=dry_run,
-            progress=progress_bar("importing"),
+            progress=out.progress_bar("importing"),
         )
     session.show(found, _print_import)
     return 1 if found.total("refused") else 0
@@ -310,33 +317,35 @@ def _import_bundle(session: Session, source: str, *, patch: str, **options: Any)
 
     if problems := irregular_file_problems(source):
         raise InvalidInput("nothing was imported", problems)
-    with session.open() as workspace:
+    with session.open() as workspace, out.busy("importing"):
         found = workspace.maintenance.import_bundle(source, patch=patch, **options)
     if session.as_json:
-        print_json(encode(found))
+        out.print_json(encode(found))
         return
-    rows = [(stream, f"{counted(count, 'record')} added") for stream, count in found.added.items()]
+    rows = [
+        (stream, f"{out.counted(count, 'record')} added") for stream, count in found.added.items()
+    ]
     rows += [(stream, f"kept separately as {name}") for stream, name in found.forked.items()]
     rows += [(stream, "was there already") for stream in found.unchanged]
-    table(("stream", "result"), rows, "the bundle is empty")
+    out.table(("stream", "result"), rows, "the bundle is empty")
     if patch:
-        line(f"the uncommitted changes are in {patch}; git apply applies them")
+        out.line(f"the uncommitted changes are in {patch}; git apply applies them")
     for warning in found.warnings:
-        labelled("warning", "yellow", warning.line())
+        out.labelled("warning", "yellow", warning.line())
 
 
 def _print_import(found: ImportResult) -> None:
     """The numbers by kind, then what was not taken and why, and what to know of the rest."""
     if found.is_dry_run:
-        line("dry run: nothing was written")
+        out.line("dry run: nothing was written")
     rows = [
         (kind, *(numbers[r] for r in _IMPORT_RESULTS)) for kind, numbers in found.counts.items()
     ]
-    table((found.form, *_IMPORT_RESULTS), rows, "nothing found")
+    out.table((found.form, *_IMPORT_RESULTS), rows, "nothing found")
     told = [entry for entry in found.entries if entry.reason]
     for word, style, results in _LABELS:
         entries = [entry for entry in told if entry.result in results]
         for entry in entries[:_MAX_LISTED]:
-            labelled(word, style, f"{entry.source}: {entry.reason}")
+            out.labelled(word, style, f"{entry.source}: {entry.reason}")
         if len(entries) > _MAX_LISTED:
-            line(f"and {len(entries) - _MAX_LISTED} more: {word}; --json lists all")
+            out.line(f"and {len(entries) - _MAX_LISTED} more: {word}; --json lists all")

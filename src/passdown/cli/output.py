@@ -8,6 +8,7 @@ import re
 import sys
 import time
 import unicodedata
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.items import check_text, fact_text
@@ -15,7 +16,8 @@ from passdown.core.kinds import KINDS, parse_address
 from passdown.core.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+    from typing import TextIO
 
     from passdown.cli.session import Session
     from passdown.core.results import Check, HandoffCommand, Receipt
@@ -109,7 +111,16 @@ _NARROWEST = 8
 _DIGEST_CHARS = 12
 
 
-def print_json(document: object) -> None:
+SCHEMA = 1
+"""The version of what --json prints; it grows when a field goes or gets another meaning."""
+
+
+def print_json(data: object) -> None:
+    """Print a result for programs, in the envelope of every command."""
+    print_document({"schema": SCHEMA, "data": data})
+
+
+def print_document(document: object) -> None:
     """Print a document as indented JSON that is safe to look at in a terminal."""
     from passdown.core.text import ignorable
 
@@ -122,18 +133,25 @@ def print_json(document: object) -> None:
     print(text.replace("\x7f", "\\u007f"))
 
 
-def _print_wrapped(first: str, text: str, indent: int) -> None:
+def _print_wrapped(first: str, text: str, indent: int, to: TextIO | None = None) -> None:
     """Print text, visible and wrapped, after `first` and then indented; line breaks in it stay."""
     width = terminal_width()
     for part in visible(text, keep_newlines=True).expandtabs(4).split("\n"):
         for piece in wrapped(part, max(width - indent, _NARROWEST) if width else 0):
-            print(first + piece)
+            print(first + piece, file=to)
             first = " " * indent
 
 
 def line(text: str = "", indent: int = 0) -> None:
     """Print text, visible and wrapped; line breaks in it stay."""
     _print_wrapped(" " * indent, text, indent)
+
+
+def error_line(text: str) -> None:
+    """Print a message on standard error, visible and wrapped; entries of a list are indented."""
+    for part in text.split("\n"):
+        indent = 4 if part.startswith("  - ") else 0
+        _print_wrapped(part[:indent], part[indent:], indent, sys.stderr)
 
 
 def verbatim(text: str) -> None:
@@ -163,7 +181,27 @@ def short_digest(digest: object) -> str:
 
 def short_time(stamp: object) -> str:
     """A stored time as month, day and time of day, in UTC as it is stored."""
-    return str(stamp or "")[5:19].replace("T", " ")
+    return str(stamp or "")[5:16].replace("T", " ")
+
+
+def moment(stamp: object) -> str:
+    """A stored time to the minute, and how long ago it was."""
+    text = str(stamp or "")
+    since = re.sub("^now$", "just now", ago(text)) if text else ""
+    return f"{text[:16].replace('T', ' ')} UTC, {since}" if text else ""
+
+
+def ago(stamp: str) -> str:
+    """How long ago a time was, in its largest unit."""
+    from datetime import UTC, datetime
+
+    from passdown.core.times import parse_time
+
+    seconds = max(0, round((datetime.now(UTC) - parse_time(stamp)).total_seconds()))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit} ago"
+    return "now"
 
 
 def labelled(label: str, style: str, text: str, indent: int = 0, column: int = 0) -> None:
@@ -218,7 +256,7 @@ def table(
     """
     cells = [[visible(shown(value).replace("\n", " ")) for value in row] for row in rows]
     if not cells:
-        print(visible(empty))
+        line(empty)
         return
     used = [i for i in range(len(headers)) if any(row[i] for row in cells)]
     titles = [headers[i] for i in used]
@@ -236,7 +274,9 @@ def table(
             for title, cell, width in zip(titles, row, widths, strict=True)
         ]
         for index in range(max(len(part) for part in parts)):
-            text = _row([part[index] if index < len(part) else "" for part in parts], widths)
+            text = _row(
+                [part[index] if index < len(part) else "" for part in parts], widths, titles
+            )
             print(styled(text, "bold") if row is titles else text)
 
 
@@ -295,13 +335,29 @@ def _values(
     found: list[tuple[str, object]] = []
     for title, field in _declared(columns).items():
         value = computed[field](entry) if field in computed else entry.get(field)
-        found.append((title, short_time(value) if title.endswith("(UTC)") else value))
+        if value and title.endswith("(UTC)"):
+            value = f"{short_time(value)} {ago(str(value))}"
+        elif value and field.endswith("_at") and field not in computed:
+            value = moment(value)
+        found.append((title, value))
     return found
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [c + " " * max(w - text_width(c), 0) for c, w in zip(cells, widths, strict=True)]
-    return _GAP.join(padded).rstrip()
+_STATUS_COLUMNS = ("status", "outcome", "state", "result", "now")
+_STATUS_STYLES = {
+    **dict.fromkeys(("completed", "passed", "approved", "done", "same", "live"), "green"),
+    **dict.fromkeys(("blocked", "held", "partial", "pending", "waiting", "changed"), "yellow"),
+    **dict.fromkeys(("failed", "rejected", "missing", "refused", "cancelled", "damaged"), "red"),
+}
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], titles: Sequence[str]) -> str:
+    """One line of a table; words for statuses have their colour."""
+    parts: list[str] = []
+    for cell, width, title in zip(cells, widths, titles, strict=True):
+        style = _STATUS_STYLES.get(cell, "") if title in _STATUS_COLUMNS else ""
+        parts.append((styled(cell, style) if style else cell) + " " * (width - text_width(cell)))
+    return _GAP.join(parts).rstrip()
 
 
 def _fitted(titles: list[str], cells: list[list[str]], whole: Collection[str]) -> list[int]:
@@ -350,9 +406,9 @@ def print_findings(findings: Iterable[Mapping[str, Any]], indent: int = 0) -> No
 def print_error(error: PassdownError, *, as_json: bool) -> None:
     """Say why something was refused: text on standard error, or JSON on standard output."""
     if as_json:
-        print_json(error.to_dict())
+        print_document({"schema": SCHEMA, **error.to_dict()})
     else:
-        print(visible(str(error), keep_newlines=True), file=sys.stderr)
+        error_line(str(error))
 
 
 def print_freshness(session: Session, found: Freshness, task: str) -> int:
@@ -395,6 +451,37 @@ def progress_bar(label: str) -> Callable[[int, int], None] | None:
         sys.stderr.flush()
 
     return draw
+
+
+_BUSY_AFTER_S = 0.5
+
+
+@contextmanager
+def busy(label: str) -> Generator[None]:
+    """Say on a terminal that work is going on, if it takes more than half a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from threading import Timer
+
+    is_shown = False
+
+    def write(text: str) -> None:
+        nonlocal is_shown
+        is_shown = True
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    timer = Timer(_BUSY_AFTER_S, write, (f"\r{label}...",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if is_shown:
+            write("\r\x1b[K")
 
 
 _SHOWN_FIRST = {"address", "status", "agent", "at", "version", "status_version", "name"}
@@ -442,6 +529,9 @@ def print_item(item: JsonObject) -> None:
     by = f"{item.get('agent')}, version {item.get('version')}"
     labelled(item["address"], "cyan", f"{status}{by}", 2)
     line(title_of(item), 4)
+    dropped = re.fullmatch("not repeated by (.+)", str(item.get("status_note", "")))
+    if dropped:
+        item = {**item, "status_note": f"dropped by {dropped[1]}'s next handoff"}
     told = {*_SHOWN_FIRST, KINDS[letter].text if letter in KINDS else ""}
     if letter == "h":
         told |= {"from_agent", "to_agent", "outcome"}

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from passdown.cli.output import progress_bar, terminal_width
+from passdown.cli.output import busy, progress_bar, terminal_width
 from passdown.cli.session import Session, UsageError
 from passdown.core.text import excerpt
+from passdown.core.values import NamedTuple
 from passdown.operations import OPERATION, OPERATIONS, argument_texts, load
 
 if TYPE_CHECKING:
@@ -55,10 +57,10 @@ _FLAGS = {
 _WORDS = {
     "after": ("SEQ", "continue after this sequence number"),
     "agent": (AGENT, "who writes this"),
-    "budget": ("TOKENS", "at most; default: the settings'"),
-    "by": (AGENT, "the person who answers"),
+    "budget": ("TOKENS", "at most; default: from the settings"),
+    "by": (AGENT, "the person who decides"),
     "criteria": ("TEXT", "how to tell that it is done"),
-    "counter": ("NAME", "what counts tokens; default: the settings'"),
+    "counter": ("NAME", "the tokenizer; default: from the settings"),
     "depends_on": (TASK, "a task that comes first"),
     "description": ("TEXT", "more than the title says"),
     "depth": ("N", "steps from there"),
@@ -96,7 +98,8 @@ class Command(NamedTuple):
     `help`, `flags`, `choices` and `types` are for single parameters, by name. Help may begin with
     the name of the value: `MINUTES: how long it may take`. Of the parameters in `exclusive`, at
     most one may be given, and where `is_one_needed`, one has to be. An option in `alone` goes with
-    no other options than those. One that `finds_task` needs no TASK where one is the only one.
+    no other options than those. A TASK that comes first may be left out where one is plain, unless
+    the command `names_task`.
     """
 
     name: str
@@ -111,7 +114,7 @@ class Command(NamedTuple):
     is_one_needed: bool = False
     alone: Mapping[str, Collection[str]] = {}
     hidden: tuple[str, ...] = ()
-    finds_task: bool = False
+    names_task: bool = False
     has_store: bool = True
     has_json: bool = True
 
@@ -120,6 +123,11 @@ class Command(NamedTuple):
         """The first sentence of its docstring, as it is shown in a list."""
         text = " ".join((self.run.__doc__ or "").partition("\n\n")[0].split()).removesuffix(".")
         return text[:1].lower() + text[1:]
+
+    def may_find(self, argument: Argument) -> bool:
+        """Whether an argument is the task that is worked on, which need not be named."""
+        is_task = argument.name == "task" and argument.default is _REQUIRED
+        return is_task and not (argument.is_option or self.names_task)
 
     @property
     def examples(self) -> list[str]:
@@ -159,9 +167,7 @@ class Argument(NamedTuple):
 
 _SYNONYMS = {
     "because": ("--why", "--reason"),
-    "reason": ("--why",),
     "rationale": ("--why",),
-    "why": ("--reason",),
     "agent": ("--from", "--by"),
     "author": ("--agent", "--by", "--from"),
     "by": ("--agent", "--from"),
@@ -169,15 +175,34 @@ _SYNONYMS = {
     "to": ("--agent",),
     "message": ("--summary", "--reason"),
     "m": ("--summary", "--reason"),
+    "reason": ("--summary",),
+    "why": ("--summary",),
+    "status": ("--outcome",),
     "n": ("--limit",),
     "max": ("--limit", "--budget"),
     "tokens": ("--budget",),
     "depends-on": ("--needs",),
     "output": ("--keep",),
-    "version": ("--at", "--expect-version"),
-    "at": ("--expect-version",),
+    "version": ("--expect-version",),
+    "at": ("--time", "--expect-version"),
 }
 """What people type for an option of another name."""
+
+_USUAL = {
+    "new": ("add", "create"),
+    "done": ("close", "complete", "finish"),
+    "set": ("edit", "update", "change", "rename", "cancel", "delete", "rm"),
+}
+"""What people type for a verb below another one."""
+
+_ALIASES = {"--why": "--reason", "--reason": "--why", "--at": "--version"}
+"""Options that are one in every command, whichever of the names it shows."""
+
+_RARE = ("key", "expect_version", "counter")
+"""Parameters that come last in the help."""
+
+_EVERYWHERE = ("--json", "--store", "--help", "-h")
+"""Options that are proposed only for a slip of a letter: every command has them."""
 
 COMMANDS: dict[str, Command] = {}
 """The commands of the modules that are loaded, by name."""
@@ -193,6 +218,7 @@ def command(
     needs_none: bool = False,
     positional: Sequence[str] = (),
     as_options: Collection[str] = (),
+    defaults: Mapping[str, object] | None = None,
     **settings: Any,
 ) -> Callable[[Run], Run]:
     """Make a function a command, with `settings` of Command.
@@ -202,7 +228,7 @@ def command(
     the parameters of the operation `like`, the declared fields of a `shape` of the core (none of
     them required with `needs_none`), and `fields` with their types; but none in `without`.
     `positional` are keyword-only parameters that are positional here, in this order, `as_options`
-    the reverse.
+    the reverse; `defaults` are for parameters that have none.
     """
 
     def arguments() -> list[Argument]:
@@ -213,6 +239,7 @@ def command(
         for each in found:
             if each.name in as_options or each.name in positional:
                 each = each._replace(is_option=each.name in as_options)  # noqa: PLW2901
+            each = each._replace(default=(defaults or {}).get(each.name, each.default))  # noqa: PLW2901
             if each.name not in ("progress", *without):
                 known.setdefault(each.name, each)
         order = {each: place for place, each in enumerate(positional, 1)}
@@ -261,7 +288,9 @@ def operation(
             function: Any = workspace
             for part in called.split("."):
                 function = getattr(function, part)
-            result = finish(workspace, function(**known, **given))
+            # A bar says as much, and knows how far it is.
+            with nullcontext() if progress else busy(f"passdown {name}"):
+                result = finish(workspace, function(**known, **given))
             session.show(result, print_text)
             if not session.as_json:
                 hint(workspace, result, given)
@@ -356,28 +385,30 @@ class Parser(argparse.ArgumentParser):
         )
         self.command = command
         self.declared: list[Argument] = []
-        self.arguments: list[argparse.Action] = [
-            self.add_argument("-h", "--help", action="help", help="show this help and exit")
-        ]
+        self.arguments: list[argparse.Action] = []
         self.subverbs: dict[str, Command] = {}
         if command is None:
             below = (each for each in COMMANDS.values() if each.name.startswith(f"{name} "))
             self.subverbs = {each.name.partition(" ")[2]: each for each in below}
+            self.add_argument("-h", "--help", action="help", help=HIDDEN)
             return
         group = None
         if command.exclusive:
             group = self.add_mutually_exclusive_group(required=command.is_one_needed)
         self.declared = command.arguments()
+        rest = self.add_argument_group("in most commands")
         for argument in self.declared:
-            to = group if group and argument.name in command.exclusive else self
+            usual = rest if argument.is_option and argument.name in _RARE else self
+            to = group if group and argument.name in command.exclusive else usual
             names, options = _argparse_options(argument, command)
             self.arguments.append(to.add_argument(*names, **options))
         if command.has_store:
             help = _WORDS["store"][1]
-            self.arguments.append(self.add_argument("--store", metavar="URL", help=help))
+            self.arguments.append(rest.add_argument("--store", metavar="URL", help=help))
         if command.has_json:
-            action = self.add_argument("--json", action="store_true", help="print JSON")
-            self.arguments.append(action)
+            help = "print JSON: the result is in `data`"
+            self.arguments.append(rest.add_argument("--json", action="store_true", help=help))
+        self.arguments.append(rest.add_argument("-h", "--help", action="help", help="show this"))
 
     def parse(self, argv: list[str]) -> tuple[Parser, dict[str, Any]]:
         """The parser that knows the command, and the arguments that are given.
@@ -388,7 +419,10 @@ class Parser(argparse.ArgumentParser):
             argv = self._with_task_first(argv)
             # Named before anything that is missing: a misspelled option is both.
             self._check_options(argv)
-            given, unknown = self.parse_known_args(argv)
+            # A task can be left out before other arguments only where they are seen together.
+            may_find = any(self.command.may_find(each) for each in self.declared)
+            parse = self.parse_known_intermixed_args if may_find else self.parse_known_args
+            given, unknown = parse(argv)
             if unknown:
                 self.error(f"unexpected argument: {excerpt(' '.join(unknown))}")
             found = {name: value for name, value in vars(given).items() if value is not None}
@@ -399,8 +433,9 @@ class Parser(argparse.ArgumentParser):
         if not argv or argv[0] == "--json":
             self.error("a verb is missing: " + ", ".join(self.subverbs))
         if argv[0] not in ("-h", "--help"):
-            usual = "new" if argv[0] in ("add", "create") and "new" in self.subverbs else ""
-            hint = f"; did you mean {usual}?" if usual else close_to(argv[0], self.subverbs)
+            usual = next((v for v, words in _USUAL.items() if argv[0] in words), "")
+            is_usual = usual in self.subverbs
+            hint = f"; did you mean {usual}?" if is_usual else close_to(argv[0], self.subverbs)
             known = ", ".join(self.subverbs)
             self.error(f"there is no {self.prog} {argv[0]}{hint} ({known})")
         self.usage = f"{self.prog} VERB ..."
@@ -408,21 +443,24 @@ class Parser(argparse.ArgumentParser):
         raise AssertionError  # --help has ended it
 
     def _with_task_first(self, argv: list[str]) -> list[str]:
-        """The arguments of a command whose first one is a task, where it is named with --task."""
-        first = next((each for each in self.declared if not each.is_option), None)
-        if first is None or first.name != "task":
+        """The arguments of a command whose first one is a task, where it is named with --task; or
+        whose only one is an agent, with --agent.
+        """
+        names = [each.name for each in self.declared if not each.is_option]
+        if names[:1] != ["task"] and names != ["agent"]:
             return argv
+        flag = f"--{names[0]}"
         for place, word in enumerate(argv[: argv.index("--")] if "--" in argv else argv):
             name, mark, value = word.partition("=")
-            if name == "--task" and mark:
+            if name == flag and mark:
                 return [value, *argv[:place], *argv[place + 1 :]]
-            if name == "--task" and place + 1 < len(argv):
+            if name == flag and place + 1 < len(argv):
                 return [argv[place + 1], *argv[:place], *argv[place + 2 :]]
         return argv
 
     def _check_alone(self, command: Command, given: dict[str, Any]) -> None:
         """Usage error for an option that doesn't go with the others."""
-        flags = {each.name: _flag_of(each, command) for each in self.declared if each.is_option}
+        flags = {each.name: flag_of(each, command) for each in self.declared if each.is_option}
         for name, friends in command.alone.items():
             others = [
                 flags[each] for each in flags if each in given and each not in (name, *friends)
@@ -440,21 +478,37 @@ class Parser(argparse.ArgumentParser):
         command = cast("Command", self.command)
         own_store = given.pop("store", None) if command.has_store else None
         session = Session(own_store or store, as_json=given.pop("json", False))
+        try:
+            self._fill(command, session, given)
+            return command.run(session, **given) or 0
+        except UsageError as error:
+            raise UsageError(str(error), error.prog or self.prog) from error
+
+    def _fill(self, command: Command, session: Session, given: dict[str, Any]) -> None:
+        """Add what wasn't given: the task, the author, defaults."""
         for argument in self.declared:
-            if argument.name == "task" and command.finds_task and "task" not in given:
+            if command.may_find(argument) and "task" not in given:
                 given["task"] = session.only_task()
+            elif argument.name == "item" and _words_of(argument, command)[0] != "ID":
+                if _is_item_id(given["item"]):
+                    given["item"] = full_address(given["item"], session.only_task())
             elif argument.is_author:
                 given[argument.name] = session.author(given.get(argument.name))
             elif argument.default is not _REQUIRED:
                 given.setdefault(argument.name, [] if argument.is_list else argument.default)
-        return command.run(session, **given) or 0
 
     def format_help(self) -> str:
         """The help; examples, and the verbs below this one, are added only here."""
         if self.command:
             self.epilog = "\n".join(["examples:", *(f"  {each}" for each in self.command.examples)])
         else:
-            lines = [f"  {name:<9} {sub.line}" for name, sub in self.subverbs.items()]
+            import textwrap
+
+            width = min(terminal_width() or 100, 100)
+            lines = [
+                textwrap.fill(f"  {name:<9} {sub.line}", width, subsequent_indent=" " * 12)
+                for name, sub in self.subverbs.items()
+            ]
             examples = [f"  {sub.examples[0]}" for sub in self.subverbs.values() if sub.examples]
             more = f"{self.prog} VERB --help shows the options of each."
             self.epilog = "\n".join(["verbs:", *lines, "", "examples:", *examples, "", more])
@@ -473,7 +527,9 @@ class Parser(argparse.ArgumentParser):
                 faults.append(f"{name.upper()} is given by itself, without {option}")
                 continue
             synonym = next((o for o in _SYNONYMS.get(name, ()) if o in known), "")
-            hint = f"; did you mean {synonym}?" if synonym else close_to(option, known)
+            own = [each for each in known if each not in _EVERYWHERE]
+            close = close_to(option, own) or close_to(option, _EVERYWHERE, 0.8)
+            hint = f"; did you mean {synonym}?" if synonym else close
             faults.append(f"there is no option {excerpt(option)}{hint}")
         if faults:
             self.error(", ".join(faults))
@@ -487,8 +543,7 @@ def _argparse_options(
     argument: Argument, command: Command
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """What `add_argument` gets for an argument."""
-    is_found = command.finds_task and argument.name == "task"
-    is_needed = argument.default is _REQUIRED and not is_found
+    is_needed = argument.default is _REQUIRED and not command.may_find(argument)
     metavar, text = _words_of(argument, command)
     options: dict[str, Any] = {"help": text}
     if argument.type == "bool":
@@ -498,7 +553,9 @@ def _argparse_options(
     if argument.is_option:
         if is_needed and not argument.is_author:
             options["required"] = True
-        return (_flag_of(argument, command),), {**options, "dest": argument.name}
+        flag = flag_of(argument, command)
+        names = (flag, _ALIASES[flag]) if flag in _ALIASES else (flag,)
+        return names, {**options, "dest": argument.name}
     if argument.is_list:
         options |= {"nargs": "+"} if is_needed else {"nargs": "*", "default": argparse.SUPPRESS}
         options["type"] = command.types.get(argument.name, str)
@@ -523,7 +580,8 @@ def _value_options(argument: Argument, command: Command, metavar: str) -> dict[s
     return options
 
 
-def _flag_of(argument: Argument, command: Command) -> str:
+def flag_of(argument: Argument, command: Command) -> str:
+    """The option that gives an argument."""
     name = argument.name
     known = command.flags.get(name) or _FLAGS.get(name)
     if known:
@@ -540,8 +598,8 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
     metavar, text = argument.metavar or metavar, text or argument.help
     if argument.type == "Person":
         metavar = "NAME"
-    if command.finds_task and argument.name == "task":
-        text = "default: the only open one, or the branch's"
+    if command.may_find(argument):
+        text = "default: the one you work on, the only open one, or the one of the branch"
     given = command.help.get(argument.name, "")
     named, mark, rest = given.partition(": ")
     if mark and re.fullmatch(r"[A-Z0-9_:.=%-]+", named):
@@ -566,6 +624,18 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
     return metavar, text
 
 
+def _is_item_id(text: str) -> bool:
+    """Whether a text is an item's id without its task, as briefs have it: d3."""
+    from passdown.core.kinds import KINDS
+
+    return text[:1] in KINDS and text[1:].isascii() and text[1:].isdigit()
+
+
+def full_address(text: str, task: str | None) -> str:
+    """The address of an item; an id without a task is one of this task."""
+    return f"{task}#{text}" if task and _is_item_id(text) else text
+
+
 def _choices_of(argument: Argument, command: Command) -> Collection[str]:
     known = command.choices.get(argument.name) or _CHOICES.get(argument.name) or argument.choices
     if not known and argument.type.startswith("Literal["):
@@ -573,12 +643,12 @@ def _choices_of(argument: Argument, command: Command) -> Collection[str]:
     return known
 
 
-def close_to(word: str, known: Iterable[str]) -> str:
+def close_to(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """A hint at the known word that was probably meant, or nothing."""
     from difflib import get_close_matches
 
     names = {name.lstrip("-"): name for name in known}
-    close = get_close_matches(word.lstrip("-"), names, 1, 0.6)
+    close = get_close_matches(word.lstrip("-"), names, 1, cutoff)
     return f"; did you mean {names[close[0]]}?" if close else ""
 
 
@@ -596,9 +666,9 @@ def _single(text: str) -> list[str]:
 
 def whole_number(text: str) -> int:
     """A whole number, 0 or more."""
-    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
-        return int(text)
     is_number = text.isascii() and text.removeprefix("-").isdigit()
+    if is_number and text.isdigit() and len(text) <= _DIGITS:
+        return int(text)
     what = f"from 0 to {10**_DIGITS - 1:,}" if is_number else "a whole number"
     raise argparse.ArgumentTypeError(f"{excerpt(text)!r} is not {what}")
 

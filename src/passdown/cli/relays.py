@@ -9,20 +9,10 @@ import signal
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from passdown.cli.output import (
-    counted,
-    cut,
-    has_colours,
-    heading,
-    line,
-    row_printer,
-    styled,
-    terminal_width,
-    verbatim,
-)
+from passdown.cli import output as out
 from passdown.cli.parsing import Author, command, seconds
 from passdown.cli.runs import print_run_status, print_turns
 from passdown.cli.session import UsageError, is_server_url, read_input, start_tracing
@@ -32,10 +22,11 @@ from passdown.relay.conversations import REVIEWS
 from passdown.relay.engine import database_faults
 from passdown.relay.run import REVIEW, WAITING
 from passdown.relay.runs import HERE, Runs, leg_name, next_commands, run_document, turn_document
-from passdown.workspace.streams import WorkspaceStreams
+from passdown.workspace.context import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
 
     from passdown.cli.session import Session
     from passdown.relay.engine.engine import Worker
@@ -46,40 +37,28 @@ if TYPE_CHECKING:
     from passdown.workspace import Workspace
 
 
-class _LineHandler(logging.Handler):
-    """Says each message in one line; where PASSDOWN_DEBUG asks for it, with its traceback."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._say = say
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Say it."""
-        text = record.getMessage()
-        if record.exc_info and record.exc_info[1] is not None:
-            text += f": {record.exc_info[1]}"
-        if record.exc_info and os.environ.get("PASSDOWN_DEBUG"):
-            text = self.format(record)
-        for part in text.splitlines():
-            self._say(part)
-
-
 @contextmanager
 def relay_warnings(say: Callable[[str], None]) -> Generator[None]:
-    """Show warnings of the relay, and of the engine's library, as lines as long as this lasts."""
-    logger, library = logging.getLogger("passdown"), logging.getLogger("dbos")
-    handler = _LineHandler(say)
+    """Show warnings of the relay, and of the engine's library, as lines as long as this lasts;
+    where PASSDOWN_DEBUG asks for it, with their tracebacks.
+    """
 
     def take(record: logging.LogRecord) -> bool:
-        """Show what the library would print by itself as ours."""
-        if record.levelno >= logging.WARNING:
-            handler.emit(record)
+        """Show a record here, and nowhere else."""
+        error = record.exc_info[1] if record.exc_info else None
+        text = record.getMessage() + (f": {error}" if error else "")
+        if error and os.environ.get("PASSDOWN_DEBUG"):
+            text = logging.Formatter().format(record)
+        for part in text.splitlines() if record.levelno >= logging.WARNING else ():
+            say(part)
         return False
 
+    logger, library = logging.getLogger("passdown"), logging.getLogger("dbos")
+    handler = logging.Handler()
+    handler.addFilter(take)
     library.addFilter(take)
-    before = logger.propagate
     logger.addHandler(handler)
-    logger.propagate = False
+    before, logger.propagate = logger.propagate, False
     try:
         yield
     finally:
@@ -110,11 +89,11 @@ class Screen:
         """Put lines in the place of those that were drawn last."""
         if not self.is_live:
             return
-        width = terminal_width()
+        width = out.terminal_width()
         wiped = self._wiped()
         self._drawn = len(lines)
-        shown = [styled(cut(line, width - 1), "dim") for line in lines]
-        self._write(wiped + "".join(f"{line}\n" for line in shown))
+        shown = [out.styled(out.cut(text, width - 1), "dim") for text in lines]
+        self._write(wiped + "".join(f"{text}\n" for text in shown))
 
     def _wiped(self) -> str:
         drawn, self._drawn = self._drawn, 0
@@ -148,8 +127,10 @@ class Progress:
     With `names_runs`, every line begins with the run: for a process that serves many.
     """
 
-    def __init__(self, screen: Screen, *, as_json: bool = False, names_runs: bool = False) -> None:
-        self._screen = screen
+    def __init__(self, *, as_json: bool = False, names_runs: bool = False) -> None:
+        self._screen = Screen(
+            is_live=not as_json and out.has_colours() and out.terminal_width() > 0
+        )
         self._as_json = as_json
         self._names_runs = names_runs
         self._lock = threading.RLock()
@@ -163,16 +144,14 @@ class Progress:
         with self._lock:
             if not self._names_runs:
                 self._catch_up(run)
-            key = (run.run, turn.number)
+            key, said = (run.run, turn.number), ""
             if self._as_json:
-                self._print_event(run, turn, event)
-            elif event.kind == "working":
-                self._still_at_it(key, run, turn, event)
-            else:
-                said = _event_text(event, is_last_word=self._names_runs)
-                if said:
-                    self._line(run, turn, said)
-            self._track(key, run, turn, event)
+                told = event._asdict()
+                at = {"run": run.run, "number": turn.number, "leg": turn.leg, "visit": turn.visit}
+                self._json({"event": told.pop("kind"), **at, **told})
+            elif said := self._event_text(event, self._open.get(key)):
+                self._line(run, turn, said)
+            self._track(key, run, turn, event, is_said=bool(said))
             self._redraw()
 
     def run(self, run: Run) -> None:
@@ -243,14 +222,20 @@ class Progress:
         if self._as_json:
             self._json({"event": "ended", "run": run.run, **turn_document(run, turn)})
             return
-        what = styled(turn.outcome, _STYLES.get(turn.outcome, "red"))
-        parts = [what, f"version {turn.version}" if turn.version else ""]
-        parts += [
-            f"verdict {turn.verdict}" if turn.verdict else "",
-            f"for {visible(turn.to)}" if turn.to else "",
-        ]
-        text = ", ".join(part for part in parts if part)
-        self._line(run, turn, f"{text}{_measures_text(turn)}")
+        parts = {
+            out.styled(turn.outcome, _STYLES.get(turn.outcome, "red")): True,
+            f"version {turn.version}": turn.version,
+            f"verdict {turn.verdict}": turn.verdict,
+            f"for {visible(turn.to)}": turn.to,
+        }
+        told, attempts = turn.measured, turn.measured.get("attempts", 1)
+        measures = {
+            f"{told.get('seconds', 0):.1f} s": "seconds" in told,
+            f"{told.get('context_tokens', 0):,} tokens in context": "context_tokens" in told,
+            out.counted(attempts, "attempt"): attempts > 1,
+        }
+        text, size = (", ".join(p for p, is_so in d.items() if is_so) for d in (parts, measures))
+        self._line(run, turn, f"{text} ({size})" if size else text)
         for text in turn.why.splitlines():
             self._screen.keep(f"{' ' * len(self._at())}  {visible(text)}")
 
@@ -263,36 +248,45 @@ class Progress:
         why = f": {run.why.splitlines()[0]}" if run.why else ""
         name = f"{run.run} " if self._names_runs else ""
         self._screen.keep(
-            f"{self._at()}  {name}{styled(said, _STYLES.get(said, 'bold'))}{visible(why)}"
+            f"{self._at()}  {name}{out.styled(said, _STYLES.get(said, 'bold'))}{visible(why)}"
         )
         if run.status == "waiting":
             for text in next_commands(run):
                 self._screen.keep(f"{' ' * len(self._at())}  {text}")
 
-    def _track(self, key: tuple[str, int], run: Run, turn: LegRun, event: ExchangeEvent) -> None:
+    def _event_text(self, event: ExchangeEvent, going: _OpenTurn | None) -> str:
+        """What to say of an event; of how a turn ended only where nothing else says it, and that
+        one is under way now and then, where nothing is redrawn.
+        """
+        if event.kind == "asked":
+            return "asked" if event.attempt == 1 else f"asked again, attempt {event.attempt}"
+        if event.kind == "returned":
+            return f"{out.styled('sent back', 'yellow')}: {visible(event.said)}"
+        size = _size_text(event.bytes)
+        if event.kind == "working":
+            is_due = going is not None and time.monotonic() - going.told_at >= _REMINDER_S
+            is_due = is_due and not self._screen.is_live
+            return f"at work, {event.seconds:.0f} s, {size} so far" if is_due else ""
+        if not self._names_runs:
+            return ""
+        if event.kind == "accepted":
+            return f"{out.styled('handed off', 'green')} ({event.seconds:.1f} s, {size})"
+        return f"{out.styled('failed', 'red')}: {visible(event.said)}"
+
+    def _track(
+        self, key: tuple[str, int], run: Run, turn: LegRun, event: ExchangeEvent, *, is_said: bool
+    ) -> None:
         """Remember what is under way, to be drawn."""
         if event.kind in ("accepted", "failed"):
             self._open.pop(key, None)
             return
         now = time.monotonic()
         before = self._open.get(key) or _OpenTurn(self._head(run, turn), now, 0, 0, now)
-        told_at = before.told_at if event.kind == "working" else now
         self._open[key] = before._replace(
-            attempt=event.attempt, size=event.bytes or before.size, told_at=told_at
+            attempt=event.attempt,
+            size=event.bytes or before.size,
+            told_at=now if is_said else before.told_at,
         )
-
-    def _still_at_it(
-        self, key: tuple[str, int], run: Run, turn: LegRun, event: ExchangeEvent
-    ) -> None:
-        """Without redrawing, print a line now and then."""
-        going = self._open.get(key)
-        if self._screen.is_live or going is None:
-            return
-        if time.monotonic() - going.told_at >= _REMINDER_S:
-            self._open[key] = going._replace(told_at=time.monotonic())
-            self._line(
-                run, turn, f"at work, {event.seconds:.0f} s, {_size_text(event.bytes)} so far"
-            )
 
     def _redraw(self) -> None:
         now = time.monotonic()
@@ -327,42 +321,8 @@ class Progress:
             return time.strftime("%H:%M:%S")
         return f"{time.monotonic() - self._started:5.1f}s"
 
-    def _print_event(self, run: Run, turn: LegRun, event: ExchangeEvent) -> None:
-        told = event._asdict()
-        where = {"run": run.run, "number": turn.number, "leg": turn.leg, "visit": turn.visit}
-        self._json({"event": told.pop("kind"), **where, **told})
-
     def _json(self, document: dict[str, Any]) -> None:
-        self._screen.keep(json.dumps(document))
-
-
-def screen_for(*, as_json: bool) -> Screen:
-    """The screen that standard output is: redrawn only where that can be done and is wanted."""
-    return Screen(is_live=not as_json and has_colours() and terminal_width() > 0)
-
-
-def _event_text(event: ExchangeEvent, *, is_last_word: bool) -> str:
-    """What to say of an event; of how a turn ended only where nothing else says it."""
-    if event.kind == "asked":
-        return "asked" if event.attempt == 1 else f"asked again, attempt {event.attempt}"
-    if event.kind == "returned":
-        return f"{styled('sent back', 'yellow')}: {visible(event.said)}"
-    if is_last_word and event.kind == "accepted":
-        return f"{styled('handed off', 'green')} ({event.seconds:.1f} s, {_size_text(event.bytes)})"
-    if is_last_word and event.kind == "failed":
-        return f"{styled('failed', 'red')}: {visible(event.said)}"
-    return ""
-
-
-def _measures_text(turn: LegRun) -> str:
-    measured = turn.measured
-    parts = [
-        f"{measured['seconds']:.1f} s" if "seconds" in measured else "",
-        f"{measured['context_tokens']:,} tokens in context" if "context_tokens" in measured else "",
-        counted(measured["attempts"], "attempt") if measured.get("attempts", 1) > 1 else "",
-    ]
-    told = ", ".join(part for part in parts if part)
-    return f" ({told})" if told else ""
+        self._screen.keep(json.dumps({"schema": out.SCHEMA, "data": document}))
 
 
 def _size_text(count: int) -> str:
@@ -375,38 +335,18 @@ _SAME_SIGNAL_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-@contextmanager
-def run_lock(workspace: Workspace, run: str) -> Generator[None]:
+def run_lock(
+    workspace: Workspace, run: str, timeout_s: float = _LOCK_TIMEOUT_S
+) -> AbstractContextManager[int]:
     """Have a run for this process alone; raises StoreBusy while another has it."""
     from passdown.relay.git import locked
 
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(_lock_path(workspace, run), timeout_s=_LOCK_TIMEOUT_S))
-        except StoreBusy as error:
-            raise StoreBusy(
-                f"another process is at {run}",
-                next_step=f"Let it finish, or end it first; passdown runs {run} shows where it is.",
-            ) from error
-        yield
-
-
-def is_run_locked(workspace: Workspace, run: str) -> bool:
-    """Whether a process that lives has a run in its foreground."""
-    from passdown.relay.git import locked
-
-    path = _lock_path(workspace, run)
-    if not os.path.exists(path):
-        return False
-    try:
-        with locked(path, timeout_s=0):
-            return False
-    except StoreBusy:
-        return True
-
-
-def _lock_path(workspace: Workspace, run: str) -> str:
-    return os.path.join(WorkspaceStreams(workspace).context.place.folder, "runs", f"{run}.lock")
+    busy = StoreBusy(
+        f"another process is at {run}",
+        next_step=f"Let it finish, or end it first; passdown runs {run} shows where it is.",
+    )
+    folder = context_of(workspace).place.folder
+    return locked(os.path.join(folder, "runs", f"{run}.lock"), timeout_s=timeout_s, busy=busy)
 
 
 def resume_hint(workspace: Workspace, run: str, lane: str) -> str:
@@ -414,9 +354,9 @@ def resume_hint(workspace: Workspace, run: str, lane: str) -> str:
     if is_server_url(workspace.store_url):
         return f"{run} continues where the server is"
     if lane == HERE:
-        if is_run_locked(workspace, run):
-            return f"{run} continues"
-        return f"{run} can continue, but no process runs it: passdown run --resume {run}"
+        with suppress(StoreBusy), run_lock(workspace, run, 0):
+            return f"{run} can continue, but no process runs it: passdown run --resume {run}"
+        return f"{run} continues"
     with suppress(PassdownError):
         if live_workers(workspace):
             return f"{run} continues"
@@ -480,7 +420,7 @@ _ENGINE: dict[str, Any] = {
         "resume": "RUN: instead: continue this run",
         "by": "who starts it",
         "detach": "leave it to workers (passdown worker)",
-        "wait": "end with 1 where a person has to answer",
+        "wait": "exit with 1 if a person has to answer",
     },
 )
 def run(
@@ -534,7 +474,7 @@ def _engine_options(workspace: Workspace, url: str, lease: float | None) -> Engi
     from passdown.relay.engine.engine import relay_url
     from passdown.relay.worker import EngineOptions
 
-    relay_url(WorkspaceStreams(workspace).context.place.folder, url, workspace.store_url)
+    relay_url(context_of(workspace).place.folder, url, workspace.store_url)
     options = EngineOptions(url=url)
     return options._replace(lease_s=lease) if lease else options
 
@@ -552,9 +492,9 @@ def relay_at(path: str, workspace: Workspace, task: str) -> Relay:
 def _show_detached(session: Session, run: Run) -> int:
     def print_text(_: object) -> None:
         on = f" on {run.task}" if run.task else ""
-        line(f"{run.run}: {run.relay.name}{on} is left to workers")
-        line("passdown worker serves it, as many as you like", 2)
-        line(f"passdown runs {run.run} shows where it is", 2)
+        out.line(f"{run.run}: {run.relay.name}{on} is left to workers")
+        out.line("passdown worker serves it, as many as you like", 2)
+        out.line(f"passdown runs {run.run} shows where it is", 2)
 
     session.show(run_document(run, run.started_at), print_text)
     return 0
@@ -567,11 +507,11 @@ def _run_here(
     from passdown.relay.worker import ProgressCallbacks, run_here
 
     start_tracing()
-    progress = Progress(screen_for(as_json=session.as_json), as_json=session.as_json)
+    progress = Progress(as_json=session.as_json)
     if not session.as_json:
         agents, legs = len(run.relay.agents), len(run.relay.legs)
-        size = f"{counted(agents, 'agent')}, {counted(legs, 'leg')}"
-        heading(f"{run.run}: {run.relay.name} on {run.task} ({size})")
+        size = f"{out.counted(agents, 'agent')}, {out.counted(legs, 'leg')}"
+        out.heading(f"{run.run}: {run.relay.name} on {run.task} ({size})")
     callbacks = ProgressCallbacks(progress.turn, progress.run, progress.express)
     with (
         run_lock(workspace, run.run),
@@ -586,14 +526,14 @@ def _run_here(
     is_left = not found.ended_at and (wait or found.status != WAITING)
     over = workspace.relay.run(run.run)
     if session.as_json:
-        print(json.dumps({"event": "over", **over}))
+        print(json.dumps({"schema": out.SCHEMA, "data": {"event": "over", **over}}))
     else:
-        line()
+        out.line()
         print_turns(over["turns"])
-        line()
+        out.line()
         print_run_status(over)
         if is_left:
-            line(f"continue it: passdown run --resume {run.run}")
+            out.line(f"continue it: passdown run --resume {run.run}")
     if is_left:
         return INTERRUPTED
     return 0 if over["status"] == "completed" else 1
@@ -639,12 +579,11 @@ def _serve_turns(
     from passdown.relay.worker import ProgressCallbacks, run_worker
 
     start_tracing()
-    as_json = session.as_json
-    progress = Progress(screen_for(as_json=as_json), as_json=as_json, names_runs=True)
+    progress = Progress(as_json=session.as_json, names_runs=True)
     callbacks = ProgressCallbacks(progress.turn, progress.run, progress.express)
     signals = stop_signals(progress.say, _FINISHING_NOTE, "ending the agents at work")
     with signals as (stop, halt), relay_warnings(progress.say):
-        turns = counted(slots, "turn")
+        turns = out.counted(slots, "turn")
         progress.say(f"worker {os.getpid()} serves {workspace.root}: {turns} at once")
         with progress.ticking(), database_faults():
             run_worker(
@@ -653,7 +592,7 @@ def _serve_turns(
         progress.say("done; what waits is left to others")
 
 
-_print_workers = row_printer(
+_print_workers = out.row_printer(
     "worker, state, process=pid, last heartbeat=silent, lease",
     "no workers; passdown worker starts one",
     whole="worker,state",
@@ -667,11 +606,10 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
     from passdown.relay.engine.engine import change, relay_url, workers
     from passdown.relay.worker import EngineOptions, open_engine
 
-    address = relay_url(WorkspaceStreams(workspace).context.place.folder, url, workspace.store_url)
-    if address.startswith("sqlite:///"):
-        path = address.removeprefix("sqlite:///")
-        if not os.path.exists(path):
-            return []
+    address = relay_url(context_of(workspace).place.folder, url, workspace.store_url)
+    path = address.removeprefix("sqlite:///")
+    if path != address and not os.path.exists(path):
+        return []
     with database_faults(), open_engine(workspace, EngineOptions(url=url)) as engine:
         change(engine.database, "make_workers")
         return workers(engine.database)
@@ -682,71 +620,54 @@ def live_workers(workspace: Workspace, url: str = "") -> list[Worker]:
     return [each for each in workers_of(workspace, url) if each.state == "alive"]
 
 
-_REQUEST: dict[str, Any] = {
-    "help": {
-        "agent": "the agent to ask",
-        "text": "the request; - reads standard input",
-        "kind": "plan, code, completion or budget",
-        "run": "RUN: default: PASSDOWN_RUN, or the only run under way that has the agent",
-        "by": "the agent or person asking",
-        "key": "with it, a repeat gives the recorded answer",
-    },
+_REQUEST = {
+    "agent": "the agent to ask",
+    "text": "the request, or - for stdin",
+    "kind": "plan, code, completion or budget",
+    "run": "RUN: default: PASSDOWN_RUN, or the only run under way that has the agent",
+    "by": "the agent or person asking",
+    "key": "with it, a repeat gives the recorded answer",
 }
+_REVIEWS = {"kind": tuple(REVIEWS)}
 
 
-_REVIEW: dict[str, Any] = {**_REQUEST, "choices": {"kind": tuple(REVIEWS)}}
+def _request_command(name: str, usual: str, *examples: str, **settings: Any) -> None:
+    """Make a verb that asks an agent of a run, in its conversation with you, and waits for the
+    answer. That of a review begins with the verdict; `approve` ends with 1 unless it approves.
+    """
+
+    def ask(
+        session: Session,
+        agent: str,
+        text: str,
+        *,
+        kind: str = usual,
+        run: str = "",
+        by: Author,
+        key: str = "",
+    ) -> int:
+        from passdown.relay.operations import only_run
+
+        content = read_input("-").decode() if text == "-" else text
+        with session.open() as workspace:
+            run = run or only_run(workspace)
+            answer = workspace.relay.ask(run, agent, content, kind=kind, by=by, key=key)
+        session.show(answer._asdict(), lambda _: out.verbatim(answer.text))
+        return int(name == "approve" and answer.verdict not in ("approved", "continue"))
+
+    command(name, *examples, help=_REQUEST, **settings)(ask)
 
 
-@command("ask", "architect 'Is a cookie fine?'", "architect - --run R-1 --by coder", **_REQUEST)
-def ask(
-    session: Session, agent: str, text: str, *, run: str = "", by: Author, key: str = ""
-) -> None:
-    """Ask an agent of a run a question, in its conversation with you, and wait for the answer."""
-    _request(session, agent, text, kind="question", run=run, by=by, key=key)
-
-
-@command(
-    "review",
-    "architect 'Plan: a cookie' --kind plan",
-    "architect - --kind code --run R-1",
-    **_REVIEW,
+_request_command(
+    *("ask", "question", "architect 'Is a cookie fine?'", "architect - --run R-1 --by coder"),
+    without=("kind",),
 )
-def review(
-    session: Session,
-    agent: str,
-    text: str,
-    *,
-    kind: str = "code",
-    run: str = "",
-    by: Author,
-    key: str = "",
-) -> None:
-    """Let an agent of a run review something; its answer begins with the verdict."""
-    _request(session, agent, text, kind=kind, run=run, by=by, key=key)
-
-
-@command("approve", "architect 'All criteria are met' --kind completion", **_REVIEW)
-def approve(
-    session: Session,
-    agent: str,
-    text: str,
-    *,
-    kind: str = "completion",
-    run: str = "",
-    by: Author,
-    key: str = "",
-) -> int:
-    """Let an agent of a run review something; the exit code is 1 unless it approves."""
-    verdict = _request(session, agent, text, kind=kind, run=run, by=by, key=key)
-    return 0 if verdict in ("approved", "continue") else 1
-
-
-def _request(session: Session, agent: str, text: str, **options: str) -> str:
-    from passdown.relay.operations import only_run
-
-    content = read_input("-").decode() if text == "-" else text
-    with session.open() as workspace:
-        run = options.pop("run") or only_run(workspace)
-        answer = workspace.relay.ask(run, agent, content, **options)
-    session.show(answer._asdict(), lambda _: verbatim(answer.text))
-    return answer.verdict
+_request_command(
+    *("review", "code", "architect 'Plan: a cookie' --kind plan"),
+    "architect - --kind code --run R-1",
+    choices=_REVIEWS,
+)
+_request_command(
+    *("approve", "completion", "architect 'All criteria are met' --kind completion"),
+    choices=_REVIEWS,
+)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.cli.output import (
-    counted,
-    line,
-    pairs,
-    print_error,
-    print_json,
-    row_printer,
-    short_time,
-)
+from passdown.cli import output as out
 from passdown.cli.parsing import command
 from passdown.cli.session import UsageError
 from passdown.errors import error_from_document
@@ -38,7 +30,7 @@ def _measure(turn: JsonObject, name: str, form: str = ",") -> str:
     return format(turn["measured"][name], form) if name in turn["measured"] else ""
 
 
-print_turns = row_printer(
+print_turns = out.row_printer(
     "#=number, leg, agent, visit, outcome=result, version=at, attempts, seconds, "
     "tokens in context=tokens, bytes out=out",
     "no turn was begun",
@@ -53,19 +45,19 @@ print_turns = row_printer(
 )
 """Prints a table of turns with what was measured."""
 
-_print_runs = row_printer(
+_print_runs = out.row_printer(
     "run, relay, task, status, leg, started (UTC)=started_at, lasted, turns=legs, why",
     "no runs; passdown run FILE --task TASK starts one",
     whole="run,status,lasted",
     short="why",
     lasted=lambda run: duration_text(run["seconds"]),
 )
-_print_agents = row_printer(
+_print_agents = out.row_printer(
     "agent, run, state, task, since (UTC)=since, machine, note",
     "no agent activity yet",
     whole="agent,state",
 )
-_print_moves = row_printer(
+_print_moves = out.row_printer(
     "at (UTC)=at, what=kind, states, task, run, why",
     "nothing happened to this agent yet",
     whole="what",
@@ -76,17 +68,17 @@ _print_moves = row_printer(
 
 def print_run_status(run: JsonObject) -> None:
     """Print how a run ended or where it waits, and how to continue it."""
-    turns = counted(len(run["turns"]), "turn")
+    turns = out.counted(len(run["turns"]), "turn")
     why = f": {run['why'].splitlines()[0]}" if run["why"] else ""
-    line(f"{run['run']} {run['status']} after {duration_text(run['seconds'])}, {turns}{why}")
+    out.line(f"{run['run']} {run['status']} after {duration_text(run['seconds'])}, {turns}{why}")
     for text in run["next"]:
-        line(text, 2)
+        out.line(text, 2)
 
 
 def _print_run(run: JsonObject) -> None:
     """Print a run in full: every field, every turn, the evidence of each failure."""
     about = run["file"].get("description", "")
-    pairs(
+    out.pairs(
         [
             ("run", run["run"]),
             ("relay", f"{run['relay']}: {about}".rstrip(": ")),
@@ -104,19 +96,19 @@ def _print_run(run: JsonObject) -> None:
             ("next", "\n".join(run["next"])),
         ]
     )
-    line()
+    out.line()
     print_turns(run["turns"])
     for turn in run["turns"]:
-        line()
+        out.line()
         _print_turn(turn)
 
 
 def _print_turn(turn: JsonObject) -> None:
-    line(f"turn {turn['number']}: {turn['name']}, {turn['agent']}")
+    out.line(f"turn {turn['number']}: {turn['name']}, {turn['agent']}")
     hidden = ("number", "name", "leg", "agent", "visit", "evidence", "measured")
     shown = [(name, value) for name, value in turn.items() if name not in hidden and value]
-    pairs([(n, short_time(v) if n.endswith("_at") else v) for n, v in shown], 2)
-    pairs([(name, value) for name, value in turn["measured"].items() if value != ""], 4)
+    out.pairs([(n, out.short_time(v) if n.endswith("_at") else v) for n, v in shown], 2)
+    out.pairs([(name, value) for name, value in turn["measured"].items() if value != ""], 4)
     for attempt in turn["evidence"]:
         _print_attempt(attempt)
 
@@ -124,16 +116,16 @@ def _print_turn(turn: JsonObject) -> None:
 def _print_attempt(attempt: JsonObject) -> None:
     """What one attempt gave: its problems, how its program ended, what it wrote."""
     reply = attempt.get("reply", {})
-    line(f"attempt {attempt.get('attempt', '')}", 4)
+    out.line(f"attempt {attempt.get('attempt', '')}", 4)
     for problem in attempt.get("problems", ()):
         where = f"{problem['path']}: " if problem["path"] else ""
-        line(f"- {where}{problem['message']} [{problem['code']}]", 6)
+        out.line(f"- {where}{problem['message']} [{problem['code']}]", 6)
     known = ("failure", "error", "exit_code", "seconds", "bytes_in", "bytes_out", "is_truncated")
-    pairs([(name, reply.get(name)) for name in known if reply.get(name)], 6)
+    out.pairs([(name, reply.get(name)) for name in known if reply.get(name)], 6)
     for name, text in {**reply.get("evidence", {}), "text": reply.get("text", "")}.items():
         if text:
-            line(f"{name}:", 6)
-            line(text.rstrip("\n"), 8)
+            out.line(f"{name}:", 6)
+            out.line(text.rstrip("\n"), 8)
 
 
 @command(
@@ -148,7 +140,7 @@ def _print_attempt(attempt: JsonObject) -> None:
         "name": "RUN: one run, in full",
         "status": "only those with this status",
         "answer": "to the budget review that it waits for",
-        "guidance": "what its agent is told",
+        "guidance": "instructions for its agent",
         "stop": "end it; open turns are finished",
         "why": "why it is stopped",
         "by": "who answers or stops it; default: PASSDOWN_AGENT, else your user name",
@@ -177,11 +169,15 @@ def runs(
         raise UsageError(problem)
     with session.open() as workspace:
         if not name:
-            return _list_runs(session, workspace, status or "")
+            found, damaged = workspace.relay.runs(status or "")
+            session.show([*found, *damaged], lambda _: _print_runs(found))
+            for document in damaged if not session.as_json else ():  # it hides no other
+                out.print_error(error_from_document(document), as_json=False)
+            return 1 if damaged else 0
         if answer:
             run = workspace.relay.answer(name, answer, by=session.author(by), guidance=guidance)
         elif stop:
-            run = workspace.relay.stop(name, by=session.author(by), why=why)
+            run = workspace.relay.stop(name, by=session.author(by), reason=why)
         else:
             session.show(workspace.relay.run(name), _print_run)
             return 0
@@ -190,26 +186,14 @@ def runs(
     return 0
 
 
-def _list_runs(session: Session, workspace: Workspace, status: str) -> int:
-    """List runs; one that is damaged hides no other."""
-    found, damaged = workspace.relay.runs(status)
-    if session.as_json:
-        print_json([*found, *damaged])
-    else:
-        _print_runs(found)
-        for document in damaged:
-            print_error(error_from_document(document), as_json=False)
-    return 1 if damaged else 0
-
-
 def _print_changed_run(workspace: Workspace, run: JsonObject, said: str) -> None:
     from passdown.cli.relays import resume_hint
 
-    line(said)
+    out.line(said)
     if run["status"] == RUNNING:
-        line(resume_hint(workspace, run["run"], run["lane"]))
+        out.line(resume_hint(workspace, run["run"], run["lane"]))
     for text in run["next"]:
-        line(text, 2)
+        out.line(text, 2)
 
 
 @command(

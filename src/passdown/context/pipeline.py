@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from passdown.core.text import visible
-from passdown.core.tokens import counter_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from passdown.core.tokens import Count, CounterLike
+from passdown.core.tokens import Count, CounterLike, counter_of
 
 Piece = TypeVar("Piece")
 
@@ -33,7 +28,7 @@ MAX_TEXT = 400
 _PARTIAL_ESCAPE = r"\\(?:x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?$"
 _SPECIAL = re.compile(r"[\\`|<]|!(?=\[)")
 _SPECIAL_IN_HEADING = re.compile(r"[\\`|<#]|!(?=\[)")
-_NUMBERED = r"(\d+)[.)]"
+_NUMBERED = r"\A(\d+)(?=[.)])"
 _BLOCK_MARKS = tuple("#+*>~_[-")
 
 
@@ -136,20 +131,14 @@ def escaped(text: object, limit: int = MAX_TEXT, address: str = "") -> str:
     line = collapse(text)
     kept = cut(line, limit)
     rest = f" (whole: passdown show {address})" if kept != line and address else ""
-    return _escaped_start(_SPECIAL.sub(r"\\\g<0>", kept)) + rest
+    # Its beginning can't be read as a heading, a list, a quote or a rule.
+    marked = re.sub(_NUMBERED, r"\1\\", _SPECIAL.sub(r"\\\g<0>", kept))
+    return ("\\" if marked.startswith(_BLOCK_MARKS) else "") + marked + rest
 
 
 def escaped_heading(text: object) -> str:
     """A stored text inside a heading of Markdown."""
     return _SPECIAL_IN_HEADING.sub(r"\\\g<0>", cut(collapse(text), MAX_TEXT))
-
-
-def _escaped_start(text: str) -> str:
-    """Text whose beginning can't be read as a heading, a list, a quote or a rule."""
-    if text.startswith(_BLOCK_MARKS):
-        return "\\" + text
-    number = re.match(_NUMBERED, text)
-    return f"{number[1]}\\{text[number.end(1) :]}" if number else text
 
 
 def as_code(path: str) -> str:
@@ -219,17 +208,6 @@ def without_surrogates(text: str) -> str:
 
 def _as_escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found.group()):04x}"
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 rule`, `2 rules`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def first_few(names: Sequence[str], most: int = 3) -> str:
-    """The first of several names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def sections_text(

@@ -10,19 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter as Tally
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from itertools import accumulate, chain, zip_longest
 
-from passdown.core.brief_facts import shown_letter
 from passdown.core.items import sizes_of
+from passdown.core.rows import ItemRow, TaskRow, shown_letter
 from passdown.core.values import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-
-    from passdown.core.rows import ItemRow, TaskRow
-
 
 _WORD = re.compile(r"[^\W_]{2,}")
 _NAME = re.compile(r"\.?[\w-]+(?:[./]+[\w-]+)*")
@@ -117,9 +111,7 @@ def focus_of(
     tags: Iterable[str] = (),
     summary: str = "",
 ) -> Focus:
-    """What comes next for the receiver of a task: its needs, the open steps, what the latest
-    handoff is about, the task itself.
-    """
+    """What comes next for a receiver: its needs, open steps, the latest handoff, the task."""
     items = list(open_items)
     topics = [*needs.get("decisions", ()), *tags]
     texts = [(topic, NEED) for topic in topics]
@@ -159,21 +151,10 @@ REFERENCE_TOKENS, HEADING_TOKENS = 12, 3
 """About how many a reference and a heading take."""
 
 _BASE = {
-    "k": 10,
-    "b": 10,
-    "c": 10,
-    "n": 7,
-    "y": 6,
-    "q": 5,
-    "r": 5,
-    "d": 5,
-    "g": 5,
-    "w": 5,
-    "f": 5,
-    "p": 4,
-    "a": 4,
-    "h": 2,
-    "z": 1,
+    **dict.fromkeys("kbc", 10),
+    **{"n": 7, "y": 6},
+    **dict.fromkeys("qrdgwf", 5),
+    **{"p": 4, "a": 4, "h": 2, "z": 1},
 }
 _PHASES: dict[str, dict[str, float]] = {
     "planning": {"q": 1.3, "d": 1.2},
@@ -185,9 +166,7 @@ _GRADES = {"blocker": 1.5, "blocking": 1.5, "high": 1.25, "medium": 1.0, "low": 
 _ORDER = "kbcqnhrfdgwpa"
 _OPEN = "nqbr"
 _FADING, _FADED = 0.08, 30
-"""How fast, and until which of them, the worth of a kind's items fades, so that one kind doesn't
-take all the room.
-"""
+"""How fast, and until which item, a kind's worth fades: no kind takes all the room."""
 
 _RELATED = 0.2
 """From which score on an earlier handoff or item is about what comes next."""
@@ -198,21 +177,16 @@ brought, or that came together with a question or a blocker that is still open.
 """
 
 _AGAIN, _OWN = 0.2, 0.4
-"""What an item is worth where a newer one of its kind has the same title, or where the receiver
-wrote it itself: it misses what others know.
-"""
+"""What an item is worth where a newer one has its title, or the receiver wrote it."""
 
 _BY_HANDOFF = 0.9
 """How much the words of the handoff that has brought an item count beside its own."""
-
 
 _NOTHING: frozenset[str] = frozenset()
 
 
 class RankedItem(NamedTuple):
-    """An item with its worth, how long it is at each length, and why it is shown; `kind` is the
-    letter under which that is.
-    """
+    """An item with its worth and lengths, and why it is shown under the letter `kind`."""
 
     address: str
     kind: str
@@ -246,7 +220,7 @@ def rank_items(
     phase: str,
     labelled: frozenset[str] = frozenset(),
     *,
-    handoffs: Mapping[tuple[str, int], str] | None = None,
+    handoffs: Mapping[tuple[str, int], str],
     own: frozenset[int] = frozenset(),
     are_older: bool = False,
 ) -> list[RankedItem]:
@@ -257,16 +231,11 @@ def rank_items(
     first; `own` is where the receiver's own records are. Of a page of older items, none is
     mandatory.
     """
-    handoffs = handoffs or {}
     latest = next(iter(handoffs), ("", 0))
     first_step = None if are_older else _first_step(items)
     words, score_of = focus.compared([*(row.title for row in items), *handoffs.values()])
-    places = {(row.task, row.position) for row in items}
-    about = {
-        place: _BY_HANDOFF * score_of(matches)
-        for place, matches in zip(handoffs, words[len(items) :], strict=True)
-        if place in places
-    }
+    brought = zip(handoffs, words[len(items) :], strict=True)
+    about = {place: _BY_HANDOFF * score_of(matches) for place, matches in brought}
     pending = {(row.task, row.position) for row in items if row.letter in "qb" and row.is_open}
     by_phase = _PHASES.get(phase, {})
     seen: dict[str, int] = {}
@@ -287,10 +256,8 @@ def rank_items(
             worth *= _NEWS
         elif place in pending:
             worth *= _BESIDE_OPEN
-        if (kind, row.title) in said:
-            worth *= _AGAIN
-        if row.task == latest[0] and row.position in own:
-            worth *= _OWN
+        worth *= _AGAIN if (kind, row.title) in said else 1
+        worth *= _OWN if row.task == latest[0] and row.position in own else 1
         said.add((kind, row.title))
         size = (worth, sizes_of(row.sizes).tokens)
         found.append(
@@ -334,11 +301,14 @@ class Offer(NamedTuple):
 
 
 def order_steps(items: Sequence[RankedItem], texts: Sequence[Offer] = ()) -> list[Offer]:
-    """The first steps of some items, and texts of the task, by importance: what is mandatory, then
-    each item's own sentence, by worth for its tokens.
-    """
+    """The first steps: what is mandatory, then each item's sentence by worth for its tokens."""
     mandatory = _in_turn([item for item in items if item.is_mandatory])
-    found = [_first_offer(r) for r in mandatory]
+    found = [
+        _sentence(r)._replace(is_mandatory=True)
+        if r.tokens[0] <= LINE_TOKENS
+        else Offer((r.address, REFERENCE), REFERENCE_TOKENS, r.worth, r.kind, is_mandatory=True)
+        for r in mandatory
+    ]
     # What is mandatory is spelled out before anything else, unless that takes too much room.
     found += [_sentence(r) for r in mandatory if LINE_TOKENS < r.tokens[0] <= LARGE_TOKENS]
     others = [_sentence(r) for r in items if not r.is_mandatory and r.tokens[0] <= LARGE_TOKENS]
@@ -356,12 +326,6 @@ def order_details(items: Sequence[RankedItem], texts: Sequence[Offer] = ()) -> l
 def _place(offer: Offer) -> tuple[bool, float]:
     """Where an offer is among others: by worth for its tokens, large ones last."""
     return offer.tokens > LARGE_TOKENS, -offer.worth / offer.tokens
-
-
-def _first_offer(r: RankedItem) -> Offer:
-    if r.tokens[0] <= LINE_TOKENS:
-        return _sentence(r)._replace(is_mandatory=True)
-    return Offer((r.address, REFERENCE), REFERENCE_TOKENS, r.worth, r.kind, is_mandatory=True)
 
 
 def _sentence(r: RankedItem) -> Offer:
@@ -390,7 +354,6 @@ def _details(r: RankedItem) -> list[Offer]:
 
 _FILLED, _TENTHS = 50, 5
 """A brief is filled up at every 50 tokens, and at every fifth part of a long one."""
-
 
 _PASSING = 0.5
 """How much of the worth for its tokens a smaller step needs to pass one that doesn't fit."""
@@ -436,15 +399,8 @@ def _in_turn(mandatory: Sequence[RankedItem]) -> list[RankedItem]:
 
     A next step that is older than the latest handoff comes after it: it may be done.
     """
-    by_kind: dict[str, list[RankedItem]] = {}
-    for r in mandatory:
-        by_kind.setdefault(r.kind, []).append(r)
-    latest = max((r.row.position for r in by_kind.get("h", ())), default=0)
-    is_older = any(r.row.position < latest for r in by_kind.get("n", ()))
+    latest = max((r.row.position for r in mandatory if r.kind == "h"), default=0)
+    is_older = any(r.row.position < latest for r in mandatory if r.kind == "n")
     letters = "kbcqhn" if is_older else "kbcqnh"
-    found: list[RankedItem] = []
-    for turn in range(max((len(group) for group in by_kind.values()), default=0)):
-        found += [
-            by_kind[letter][turn] for letter in letters if turn < len(by_kind.get(letter, ()))
-        ]
-    return found
+    groups = ([r for r in mandatory if r.kind == letter] for letter in letters)
+    return [r for turn in zip_longest(*groups) for r in turn if r is not None]

@@ -9,23 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from passdown.context.pipeline import counted, first_few, yaml_text
+from passdown.context.pipeline import yaml_text
 from passdown.context.ranking import REFERENCE
-from passdown.core.brief_facts import shown_letter
+from passdown.core.calls import call_text
 from passdown.core.items import LENGTHS, item_lines, one_line, one_line_list
-from passdown.core.kinds import KINDS
-from passdown.core.text import instruction_hints
+from passdown.core.kinds import KINDS, WORKSPACE_TASK
+from passdown.core.rows import BriefFacts, ItemContent, ItemRow, shown_letter
+from passdown.core.text import counted, first_few, instruction_hints
 from passdown.core.values import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from passdown.core.brief_facts import BriefFacts, ItemContent
-    from passdown.core.rows import ItemRow
-
 
 _KINDS = {
     "k": ("Gates", "gate", "gate"),
@@ -143,7 +138,7 @@ def _status_sentence(facts: BriefFacts, agent: str) -> str:
         verb = _completion(header)
         verb = f", {verb}" if row.phase == "completed" else f"; {verb} done"
     else:
-        verb = f"; {verb}"
+        verb = f"; reported {verb}" if verb == "blocked" else f"; {verb}"
     if is_held and row.holder == author:
         verb += " and held"
     text += f"{verb} by {author}"
@@ -171,7 +166,9 @@ def item_part(facts: BriefFacts, page: BriefPage, row: ItemRow, length: str) -> 
     if content.answer:
         line = _answer(row, content)
     elif length == REFERENCE:
-        line = _reference(row, content)
+        size = len(item_lines(row.letter, row.ordinal, content.entry)[2])
+        word = KINDS[row.letter].word.replace("_", " ")
+        line = f"- {row.letter}{row.ordinal}: a {word} of {size:,} characters\n"
     else:
         line = item_lines(row.letter, row.ordinal, content.entry)[LENGTHS.index(length)]
         line = _without_grade(row, content, line)
@@ -232,12 +229,6 @@ def _without_grade(row: ItemRow, content: ItemContent, line: str) -> str:
     return line.replace(f" ({one_line(said)})", " (proven)" if is_proven else "", 1)
 
 
-def _reference(row: ItemRow, content: ItemContent) -> str:
-    size = len(item_lines(row.letter, row.ordinal, content.entry)[2])
-    word = KINDS[row.letter].word.replace("_", " ")
-    return f"- {row.letter}{row.ordinal}: a {word} of {size:,} characters\n"
-
-
 _STORY = ("id", "path", "status", "current_task", "branch")
 
 
@@ -274,10 +265,13 @@ def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
 
 def left_out_text(page: BriefPage, left_out: Mapping[str, int]) -> str:
     """What isn't shown, by kind, and how to get at it."""
-    task = page.facts.row.task
-    more = f"; of needed tasks: passdown context {task}" if page.facts.needs else ""
+    task, names = page.facts.row.task, page.facts.names
+    more = f"; of needed tasks: {call_text(names, 'context', task)}" if page.facts.needs else ""
     rest = ", ".join(counted(count, *_KINDS[letter][2:]) for letter, count in left_out.items())
-    return f"{f'{rest} left out' if rest else 'All'}: passdown state {task}{more}\n"
+    if rest and task != WORKSPACE_TASK and any(i.task == WORKSPACE_TASK for i in page.facts.items):
+        more = f"; for all work: {call_text(names, 'state', WORKSPACE_TASK)}{more}"
+    state = call_text(names, "state", task)
+    return f"{f'{rest} left out' if rest else 'All'}: {state}{more}\n"
 
 
 def by_section(parts: Sequence[BriefPart]) -> list[list[BriefPart]]:
@@ -296,8 +290,11 @@ def markdown(chosen: Selection) -> list[str]:
     """
     page, row = chosen.page, chosen.page.facts.row
     if chosen.level == 0:
-        return [f"Read: passdown state {row.task}\n"]
-    authors = _authors(chosen)
+        return [f"Read: {call_text(page.facts.names, 'state', row.task)}\n"]
+    # The authors of what is shown with a letter for each: A is named in the head.
+    names = dict.fromkeys([_first_author(chosen.page.facts), *[p.author for p in chosen.parts]])
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    authors = {name: letters[n] if n < 26 else f"A{n}" for n, name in enumerate(names)}
     lines = [*page.head]
     if len(authors) > 1:
         others = [f"{letter}: {name}" for name, letter in authors.items() if letter != "A"]
@@ -318,13 +315,6 @@ def markdown(chosen: Selection) -> list[str]:
         if others := [part for part in group if part not in blocking]:
             lines += [f"## {title}\n", *_by_author(others, authors)]
     return [*lines, left_out_text(page, chosen.left_out)]
-
-
-def _authors(chosen: Selection) -> dict[str, str]:
-    """The authors of what is shown with a letter for each: A is named in the head."""
-    names = dict.fromkeys([_first_author(chosen.page.facts), *[p.author for p in chosen.parts]])
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return {name: letters[n] if n < 26 else f"A{n}" for n, name in enumerate(names)}
 
 
 def _first_author(facts: BriefFacts) -> str:
@@ -379,16 +369,17 @@ def _top(facts: BriefFacts) -> dict[str, Any]:
 
 def _data(chosen: Selection) -> dict[str, Any]:
     """The brief as data: task and status, then sections, then what is left out."""
-    task = chosen.page.facts.row.task
+    facts = chosen.page.facts
+    state, one = (call_text(facts.names, what, facts.row.task) for what in ("state", "show"))
     if chosen.level < WHOLE:
-        return {"all": f"passdown state {task}"}
+        return {"all": state}
     found = _top(chosen.page.facts)
     for group in by_section(chosen.parts):
         name = SECTIONS[group[0].letter].lower().replace(" ", "_")
         found.setdefault(name, []).extend(_entry(part) for part in group)
     if chosen.left_out:
         found["left_out"] = {KIND_NAMES[kind]: count for kind, count in chosen.left_out.items()}
-    return {**found, "all": f"passdown state {task}", "one": f"passdown show {task}#d1"}
+    return {**found, "all": state, "one": one}
 
 
 def _entry(part: BriefPart) -> dict[str, Any]:

@@ -1,25 +1,20 @@
-"""Rules by layer: which apply to a prompt, how many fit the bracket's budget, and what is left
-out.
-"""
+"""Rules by layer: which apply to a prompt, how many fit its budget, and what is left out."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from passdown.context.pipeline import collapse, counted, first_few
+from passdown.context.pipeline import collapse
 from passdown.context.sessions import BRACKETS, DEPLETED_FROM, FRESH, FRESH_FROM, Bracket
 from passdown.core.names import id_problems, normal_path, path_problems
-from passdown.core.text import excerpt, text_problems, visible
+from passdown.core.text import counted, excerpt, first_few, text_problems, visible
+from passdown.core.tokens import Counter
 from passdown.errors import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from passdown.core.tokens import Counter
-
 
 MANIFEST = "manifest"
 MAX_DOMAINS = 1_000
@@ -28,34 +23,31 @@ MAX_RULE = 2_000
 
 
 class Layer(NamedTuple):
-    """One of the eight layers; `limit_ms` is how long choosing its rules may take."""
+    """One of the eight layers; `limit_ms` is how long choosing its rules may take, `keys` are what
+    its domains have beside a layer and a file, and `needs` is the one that they can't do without.
+    """
 
     number: int
     name: str
     limit_ms: float
+    keys: tuple[str, ...] = ("trigger",)
+    needs: str = "trigger"
 
 
 LAYERS = (
-    Layer(0, "constitution", 5),
-    Layer(1, "global", 10),
+    Layer(0, "constitution", 5, (), ""),
+    Layer(1, "global", 10, ("bracket",), ""),
     Layer(2, "agent", 15),
     Layer(3, "workflow", 15),
     Layer(4, "task", 20),
     Layer(5, "squad", 20),
-    Layer(6, "keyword", 15),
+    Layer(6, "keyword", 15, ("recall", "exclude"), "recall"),
     Layer(7, "star", 5),
 )
 _LAYER_OF = {word: layer for layer in LAYERS for word in (str(layer.number), layer.name)}
 _BRACKET_NAMES = tuple(bracket.name for bracket in BRACKETS)
 
 KEYS = ("layer", "file", "trigger", "recall", "exclude", "bracket")
-_TRIGGERED = (2, 3, 4, 5, 7)
-_KEYS_OF = {
-    **dict.fromkeys(_TRIGGERED, ("layer", "file", "trigger")),
-    0: ("layer", "file"),
-    1: ("layer", "file", "bracket"),
-    6: ("layer", "file", "recall", "exclude"),
-}
 # Only capitals make a key, so that a rule such as "set retries=3" stays whole.
 _KEYED = re.compile(r"[A-Z][A-Z0-9_]*=")
 
@@ -85,59 +77,53 @@ class Manifest(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-class _Facts(NamedTuple):
-    """The lines about one domain: key to value, with what is wrong with them."""
-
-    values: dict[str, str]
-    problems: list[Problem]
-
-
 def parse_manifest(text: str) -> Manifest:
     """The domains of a manifest; a faulty one is left out, and all faults are listed."""
-    found: dict[str, _Facts] = {}
+    found: dict[str, dict[str, str]] = {}
+    faults: dict[str, list[Problem]] = defaultdict(list)
     problems: list[Problem] = []
-    devmode: list[bool] = []
+    devmode = False
     for number, raw in enumerate(text.lstrip("\ufeff").split("\n"), 1):
         line, where = raw.strip(), f"{MANIFEST}:{number}"
         if not line or line.startswith("#"):
             continue
         key, mark, value = (part.strip() for part in line.partition("="))
         if mark and key == "devmode" and value in ("on", "off"):
-            devmode.append(value == "on")
+            devmode = value == "on"
         elif not mark or "." not in key:
             expected = "NAME.key=value, or devmode=on or off"
             problems.append(Problem(where, "invalid_line", f"'{excerpt(line)}'", expected))
         else:
-            _note(found, where, key, value)
+            name, _, fact = key.rpartition(".")
+            facts = found.setdefault(name, {})
+            fault = _fact_fault(facts, key, fact, value)
+            faults[name] += [Problem(where, *fault)] if fault else []
+            facts |= {} if fault else {fact: value}
     domains: list[Domain] = []
     for name, facts in found.items():
-        domain = _domain(name, facts)
-        problems += facts.problems
-        if not any(problem.level == "error" for problem in facts.problems):
+        domain = _domain(name, facts, faults[name])
+        problems += faults[name]
+        if not any(problem.level == "error" for problem in faults[name]):
             domains.append(domain)
     if len(domains) > MAX_DOMAINS:
         message = f"{len(domains):,} domains; those after the first {MAX_DOMAINS:,} are left out"
         problems.append(Problem(MANIFEST, "too_many", message, f"at most {MAX_DOMAINS:,}"))
-    return Manifest(tuple(domains[:MAX_DOMAINS]), devmode[-1:] == [True], tuple(problems))
+    return Manifest(tuple(domains[:MAX_DOMAINS]), devmode, tuple(problems))
 
 
-def _note(found: dict[str, _Facts], where: str, key: str, value: str) -> None:
-    name, _, fact = key.rpartition(".")
-    facts = found.setdefault(name, _Facts({}, []))
+def _fact_fault(
+    known: dict[str, str], key: str, fact: str, value: str
+) -> tuple[str, str, str] | None:
+    """Code, message and expectation for a line that adds nothing to what a domain has."""
     if fact not in KEYS:
-        message = f"'{excerpt(fact)}' is nothing that a domain has"
-        facts.problems.append(Problem(where, "unknown_key", message, " | ".join(KEYS)))
-    elif fact in facts.values:
-        message = f"{excerpt(key)} is there twice"
-        facts.problems.append(Problem(where, "duplicate", message, "one line"))
-    elif not value:
-        facts.problems.append(Problem(where, "empty", f"{excerpt(key)} has no value", "a value"))
-    else:
-        facts.values[fact] = value
+        return "unknown_key", f"'{excerpt(fact)}' is nothing that a domain has", " | ".join(KEYS)
+    if fact in known:
+        return "duplicate", f"{excerpt(key)} is there twice", "one line"
+    return None if value else ("empty", f"{excerpt(key)} has no value", "a value")
 
 
-def _domain(name: str, facts: _Facts) -> Domain:
-    where, values, problems = f"{MANIFEST}: {excerpt(name)}", facts.values, facts.problems
+def _domain(name: str, values: dict[str, str], problems: list[Problem]) -> Domain:
+    where = f"{MANIFEST}: {excerpt(name)}"
     problems += id_problems(name, where)
     file = values.get("file", name)
     problems += path_problems(file, f"{where}.file") if file != name else []
@@ -150,30 +136,30 @@ def _domain(name: str, facts: _Facts) -> Domain:
         problems.append(Problem(f"{where}.layer", "invalid_layer", given, expected))
         return Domain(name, 0, file)
     problems += _misfits(where, layer, values)
-    return Domain(
-        name,
-        layer.number,
-        normal_path(file),
-        trigger=tuple(_words(where, "trigger", values, problems)),
-        recall=tuple(_words(where, "recall", values, problems)),
-        exclude=tuple(_words(where, "exclude", values, problems)),
-        brackets=tuple(_brackets(where, values, problems)),
+    trigger, recall, exclude, bracket = (
+        tuple(_words(where, key, values, problems))
+        for key in ("trigger", "recall", "exclude", "bracket")
     )
+    brackets = tuple(name.upper() for name in bracket)
+    for name_given in brackets:
+        if name_given and name_given not in _BRACKET_NAMES:
+            message, expected = f"'{excerpt(name_given)}' is no bracket", " | ".join(_BRACKET_NAMES)
+            problems.append(Problem(f"{where}.bracket", "invalid_choice", message, expected))
+    return Domain(name, layer.number, normal_path(file), trigger, recall, exclude, brackets)
 
 
 def _misfits(where: str, layer: Layer, values: dict[str, str]) -> list[Problem]:
     """Facts that a layer needs and doesn't have, or has and doesn't use."""
-    allowed = _KEYS_OF[layer.number]
+    allowed = ("layer", "file", *layer.keys)
+    fix = f"remove it, or use {', '.join(allowed)}"
     found = [
         Problem(f"{where}.{key}", "unused_key", f"the layer {layer.name} has no {key}", "", fix)
         for key in values
         if key not in allowed
-        for fix in (f"remove it, or use {', '.join(allowed)}",)
     ]
-    needed = "recall" if layer.number == 6 else "trigger" if layer.number in _TRIGGERED else ""
-    if needed and needed not in values:
-        message = f"the layer {layer.name} needs a {needed}"
-        found.append(Problem(f"{where}.{needed}", "missing", message, "words, with commas"))
+    if layer.needs and layer.needs not in values:
+        message = f"the layer {layer.name} needs a {layer.needs}"
+        found.append(Problem(f"{where}.{layer.needs}", "missing", message, "words, with commas"))
     return found
 
 
@@ -188,16 +174,6 @@ def _words(where: str, key: str, values: dict[str, str], problems: list[Problem]
         message = f"{len(words):,} words"
         problems.append(Problem(f"{where}.{key}", "too_many", message, f"at most {MAX_WORDS}"))
     return words
-
-
-def _brackets(where: str, values: dict[str, str], problems: list[Problem]) -> list[str]:
-    names = [name.upper() for name in _words(where, "bracket", values, problems)]
-    for name in names:
-        if name and name not in _BRACKET_NAMES:
-            expected = " | ".join(_BRACKET_NAMES)
-            message = f"'{excerpt(name)}' is no bracket"
-            problems.append(Problem(f"{where}.bracket", "invalid_choice", message, expected))
-    return names
 
 
 def parse_rules(text: str, path: str) -> tuple[tuple[str, ...], list[Problem]]:
@@ -226,8 +202,7 @@ def parse_rules(text: str, path: str) -> tuple[tuple[str, ...], list[Problem]]:
     return tuple(rules), problems
 
 
-if TYPE_CHECKING:
-    Provider = Callable[[], Sequence[Domain]]
+Provider = Callable[[], Sequence[Domain]]
 
 # `*help` is a command; `2*n`, `*emphasis*` and `**bold**` are not.
 _STAR = re.compile(r"(?<![^\s(\[\"'`])\*([A-Za-z][\w-]*)(?![\w*-])")
@@ -248,24 +223,24 @@ class RulesRequest(NamedTuple):
 
 def layer_providers(domains: Sequence[Domain], request: RulesRequest) -> dict[int, Provider]:
     """For each layer, what gives the domains that apply, in the manifest's order."""
-    applies: dict[int, Callable[[Domain], bool]] = {
-        0: lambda _: True,
-        1: lambda domain: not domain.brackets or request.bracket in domain.brackets,
-        2: partial(_triggered, request.agent),
-        3: partial(_triggered, request.workflow),
-        4: partial(_triggered, request.task),
-        5: partial(_triggered, request.squad),
-        6: lambda domain: (
-            any(map(is_said(), domain.recall)) and not any(map(is_said(), domain.exclude))
-        ),
-        7: lambda domain: any(
-            trigger.removeprefix("*").casefold() in commands() for trigger in domain.trigger
-        ),
-    }
     # What the prompt says is only looked for where a layer has domains that ask for it.
     is_said = cache(lambda: _phrase_test(request.prompt))
     commands = cache(lambda: {name.casefold() for name in _STAR.findall(request.prompt)})
-    return {number: partial(_those, domains, number, test) for number, test in applies.items()}
+
+    def applies(layer: Layer, domain: Domain) -> bool:
+        if layer.name == "global":
+            return not domain.brackets or request.bracket in domain.brackets
+        if layer.name == "keyword":
+            return any(map(is_said(), domain.recall)) and not any(map(is_said(), domain.exclude))
+        if layer.name == "star":
+            names = (trigger.removeprefix("*").casefold() for trigger in domain.trigger)
+            return not commands().isdisjoint(names)
+        return layer.number == 0 or _triggered(getattr(request, layer.name), domain)
+
+    def given(layer: Layer) -> list[Domain]:
+        return [each for each in domains if each.layer == layer.number and applies(layer, each)]
+
+    return {layer.number: partial(given, layer) for layer in LAYERS}
 
 
 def _triggered(name: str, domain: Domain) -> bool:
@@ -277,12 +252,6 @@ def _triggered(name: str, domain: Domain) -> bool:
         else wanted == trigger.casefold()
         for trigger in domain.trigger
     )
-
-
-def _those(
-    domains: Sequence[Domain], layer: int, applies: Callable[[Domain], bool]
-) -> list[Domain]:
-    return [domain for domain in domains if domain.layer == layer and applies(domain)]
 
 
 def _phrase_test(prompt: str) -> Callable[[str], bool]:
@@ -302,8 +271,7 @@ def _spaced(text: str) -> str:
     return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
-if TYPE_CHECKING:
-    Timer = Callable[[], float]
+Timer = Callable[[], float]
 
 TOTAL_LIMIT_MS = 100
 """How long all layers together may take; what would come later is left out."""
@@ -455,18 +423,21 @@ def fit_rules(
     runs = tuple(each.run for each in chosen)
     notes = [f"{run.name} ({_WHY[run.state]})" for run in runs if run.state in _WHY]
     fallen: list[DroppedSection] = []
-    text = _joined(kept, notes, fallen, extras.faults)
-    tokens = counter.tokens(text)
-    for name in FALL_ORDER:
-        if tokens <= bracket.budget:
-            break
+    text, tokens = "", 0
+    for name in ("", *(name for name in FALL_ORDER if name in {each.name for each in kept})):
         gone = [section for section in kept if section.name == name]
-        if not gone:
-            continue
         kept = [section for section in kept if section.name != name]
         fallen += [DroppedSection(name, s.domains, s.entries, counter.tokens(s.body)) for s in gone]
-        text = _joined(kept, notes, fallen, extras.faults)
+        parts = [section.body for section in kept]
+        last = [_left_out(notes, fallen)] if notes or fallen else []
+        if extras.faults:
+            last.append(
+                f"{counted(extras.faults, 'fault')} in the rules' files: passdown rules list"
+            )
+        text = "\n\n".join([*parts, *(["\n".join(last)] if last else [])]) + "\n"
         tokens = counter.tokens(text)
+        if tokens <= bracket.budget:
+            break
     lost = {each.section for each in fallen}
     held = [run.name for run in runs if run.state == "held"]
     held += ["memory"] if extras.memory and not bracket.has_memory else []
@@ -524,16 +495,6 @@ def _run_line(run: LayerRun) -> str:
     domains = f" from {', '.join(run.domains)}" if run.domains else ""
     detail = f" ({run.detail})" if run.detail else ""
     return f"L{run.number} {run.name}: {run.state}, {counted(run.rules, 'rule')}{domains}{detail}"
-
-
-def _joined(
-    kept: Sequence[Section], notes: Sequence[str], fallen: Sequence[DroppedSection], faults: int
-) -> str:
-    parts = [section.body for section in kept]
-    last = [_left_out(notes, fallen)] if notes or fallen else []
-    if faults:
-        last.append(f"{counted(faults, 'fault')} in the rules' files: passdown rules list")
-    return "\n\n".join([*parts, *(["\n".join(last)] if last else [])]) + "\n"
 
 
 def _left_out(notes: Sequence[str], fallen: Sequence[DroppedSection]) -> str:

@@ -1,34 +1,21 @@
 """How full a conversation's context is, when to compact it, and what is kept between prompts.
 
-A bracket says how many tokens of rules a prompt may contain and from which layers. A value that
-is not
-a number counts as the worst case: a wrong figure must not make a full context look empty.
+A bracket says how many tokens of rules a prompt may contain and from which layers. A value that is
+not a number counts as the worst case: a wrong figure must not make a full context look empty.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from passdown.core.codec import decode, encode
 from passdown.core.names import id_problems
 from passdown.core.times import parse_time, stamp
 from passdown.errors import InvalidInput, Problem
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-
-FRESH_FROM = 60
-MODERATE_FROM = 40
-DEPLETED_FROM = 25
-
-FRESH_BUDGET = 800
-MODERATE_BUDGET = 1_500
-DEPLETED_BUDGET = 2_000
-CRITICAL_BUDGET = 2_500
-
-FRESH_LAYERS = (0, 1, 2, 7)
+FRESH_FROM, MODERATE_FROM, DEPLETED_FROM = 60, 40, 25
 ALL_LAYERS = (0, 1, 2, 3, 4, 5, 6, 7)
 
 TOKENS_PER_PROMPT = 1_500
@@ -50,10 +37,10 @@ class Bracket(NamedTuple):
     has_warning: bool = False
 
 
-FRESH = Bracket("FRESH", FRESH_FROM, FRESH_BUDGET, FRESH_LAYERS)
-MODERATE = Bracket("MODERATE", MODERATE_FROM, MODERATE_BUDGET, ALL_LAYERS)
-DEPLETED = Bracket("DEPLETED", DEPLETED_FROM, DEPLETED_BUDGET, ALL_LAYERS, has_memory=True)
-CRITICAL = Bracket("CRITICAL", 0, CRITICAL_BUDGET, ALL_LAYERS, has_memory=True, has_warning=True)
+FRESH = Bracket("FRESH", FRESH_FROM, 800, (0, 1, 2, 7))
+MODERATE = Bracket("MODERATE", MODERATE_FROM, 1_500, ALL_LAYERS)
+DEPLETED = Bracket("DEPLETED", DEPLETED_FROM, 2_000, ALL_LAYERS, has_memory=True)
+CRITICAL = Bracket("CRITICAL", 0, 2_500, ALL_LAYERS, has_memory=True, has_warning=True)
 BRACKETS = (FRESH, MODERATE, DEPLETED, CRITICAL)
 
 

@@ -7,27 +7,20 @@ and the state file for everything else.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from passdown.context.pipeline import (
     ELLIPSIS,
     beginning,
     budget_of,
     collapse,
-    counted,
     cut,
-    first_few,
     shortened,
 )
 from passdown.core.kinds import phase_before
-from passdown.core.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from passdown.core.tokens import CounterLike
-    from passdown.core.types import JsonObject
-
+from passdown.core.text import counted, first_few, visible
+from passdown.core.tokens import CounterLike
+from passdown.core.types import JsonObject
 
 MAX_TOKENS = 500
 """How long a summary may be: of a task, and what a sender says of the state of the work."""
@@ -82,26 +75,29 @@ def _summary_shapes(state: JsonObject, state_file: str) -> Iterator[str]:
 def _lines(state: JsonObject, state_file: str, title: int, text: int, own: int) -> dict[str, str]:
     passed, failed = len(state["gates_passed"]), len(state["gates_failed"])
     words = state.get("context_summary")
-    said = {"said": f"Where it stands: {shortened(words, own)}"} if words else {}
+    total = state.get("totals", {}).get("artifacts", len(state["artifacts"]))
+    types = sorted({a["type"] for a in state["artifacts"] if a.get("type")})
+    kinds = f" ({shortened(', '.join(types), title)})" if types else ""
+    live = [d for d in state["decisions"] if is_live(d)][-2:]
+    decided = "; ".join(shortened(d["summary"], text) for d in live)
+    waiting = first_few(list(state.get("held_by", ())), _NAMED_GATES)
+    place, task = visible(state_file), state["task_id"]
+    is_served = place.startswith("/api/")  # not a file here, but an address of a server
     return {
         "heading": "## Agent Handoff State",
-        "task": f"Task: {state['task_id']} - {shortened(state['title'], title)}",
+        "task": f"Task: {task} - {shortened(state['title'], title)}",
         "phase": phase_line(state),
-        **said,
-        "artifacts": f"Artifacts: {_artifacts(state, title)}",
-        "decisions": f"Decisions: {_decisions(state, text)}",
+        **({"said": f"Where it stands: {shortened(words, own)}"} if words else {}),
+        "artifacts": f"Artifacts: {total} file{'' if total == 1 else 's'}{kinds}",
+        "decisions": f"Decisions: {decided or 'None'}",
         "blocking": f"Blocking: {blocking(state, text)}",
-        "gates": f"Gates: {passed} passed, {failed} failed{_held(state)}",
-        "file": _location_line(state["task_id"], state_file),
+        "gates": f"Gates: {passed} passed, {failed} failed"
+        + (f", held by {waiting} until a person answers" if waiting else ""),
+        "file": f"State: passdown state {task}, or GET {place}"
+        if is_served
+        else f"State file: {place}",
         "version": f"Version: {state['version']} ({state['digest']})",
     }
-
-
-def _location_line(task: str, place: str) -> str:
-    """The line that says where the whole state is: a file here, or an address of a server."""
-    if place.startswith("/api/"):
-        return f"State: passdown state {task}, or GET {visible(place)}"
-    return f"State file: {visible(place)}"
 
 
 def phase_line(state: JsonObject) -> str:
@@ -124,8 +120,8 @@ def blocking(state: JsonObject, limit: int) -> str:
     if hard:
         parts.append(f"{len(hard)} blocker(s): {shortened(hard[0]['blocker'], limit)}")
     if softer:
-        none = "not" if len(softer) == 1 else "none"
-        less = f"{counted(len(softer), 'blocker')}, {none} of severity blocker"
+        grades = ", ".join(dict.fromkeys(b["severity"] for b in softer))
+        less = f"{counted(len(softer), 'blocker')} of {grades} severity"
         less = f"{len(softer)} less severe" if hard else less
         parts.append(f"{less}: {shortened(softer[0]['blocker'], limit)}")
     questions = [q for q in state.get("questions", ()) if q["status"] == "open" and q["blocking"]]
@@ -136,25 +132,6 @@ def blocking(state: JsonObject, limit: int) -> str:
     return "; ".join(parts) or "None"
 
 
-def _held(state: JsonObject) -> str:
-    waiting = list(state.get("held_by", ()))
-    if not waiting:
-        return ""
-    return f", held by {first_few(waiting, _NAMED_GATES)} until a person answers"
-
-
-def _artifacts(state: JsonObject, limit: int) -> str:
-    total = state.get("totals", {}).get("artifacts", len(state["artifacts"]))
-    types = sorted({a["type"] for a in state["artifacts"] if a.get("type")})
-    files = f"{total} file" if total == 1 else f"{total} files"
-    return f"{files} ({shortened(', '.join(types), limit)})" if types else files
-
-
-def _decisions(state: JsonObject, limit: int) -> str:
-    live = [d for d in state["decisions"] if is_live(d)]
-    return "; ".join(shortened(d["summary"], limit) for d in live[-2:]) or "None"
-
-
 MAX_CHARACTERS = 2_000
 SHOWN = 5
 """How many decisions keep their rationale."""
@@ -163,16 +140,6 @@ NAMED = 3
 RATIONALE = 100
 _SUMMARY, _EARLIER, _TITLE, _ISSUE, _STATUS_TEXT = 80, 30, 80, 60, 160
 _ID = 128
-
-
-def compact_decisions(
-    decisions: Sequence[JsonObject], *, task: str, total: int | None = None
-) -> str:
-    """The last five live decisions with their reasons, and one line on all the others.
-
-    `total` is how many decisions the task has, where `decisions` holds only the newest.
-    """
-    return "\n".join(_decision_lines(decisions, task, total, SHOWN))
 
 
 def compact_context(
@@ -214,12 +181,19 @@ def _compact_shapes(state: JsonObject) -> Iterator[str]:
 def _decision_lines(
     decisions: Sequence[JsonObject], task: str, total: int | None, shown: int
 ) -> list[str]:
+    """The last live decisions with their reasons, and one line on all the others; `total` is how
+    many the task has, where `decisions` holds only the newest.
+    """
     live = [decision for decision in decisions if is_live(decision)]
     last = live[-shown:]
     others = max(len(decisions) if total is None else total, len(decisions)) - len(last)
     if not last and not others:
         return ["Decisions: None"]
-    lines = ["Decisions:", *(f"- {_reasoned(decision)}" for decision in last)]
+    lines = ["Decisions:"]
+    for decision in last:
+        why = cut(collapse(decision.get("rationale", "")), RATIONALE)
+        what = shortened(decision["summary"], _SUMMARY)
+        lines.append(f"- {what} (why: {why})" if why else f"- {what}")
     if others:
         earlier = live[: len(live) - len(last)][-NAMED:]
         names = "; ".join(shortened(decision["summary"], _EARLIER) for decision in earlier)
@@ -227,12 +201,6 @@ def _decision_lines(
         more = counted(others, "more decision")
         lines.append(f"- {more}, earlier or no longer in force{named} ({_command(task)})")
     return lines
-
-
-def _reasoned(decision: JsonObject) -> str:
-    why = cut(collapse(decision.get("rationale", "")), RATIONALE)
-    what = shortened(decision["summary"], _SUMMARY)
-    return f"{what} (why: {why})" if why else what
 
 
 def _command(task: str) -> str:

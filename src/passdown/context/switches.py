@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from passdown.context.artifacts import MAX_RETAINED
-from passdown.core.tokens import counter_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from passdown.core.tokens import CounterLike
-
+from passdown.core.task_files import fence_after, without_comments
+from passdown.core.tokens import CounterLike, counter_of
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-_INDENTED = re.compile(r" {0,3}\t| {4}")
-_QUOTE = re.compile(r" {0,3}>")
+_ASIDE = re.compile(r" {0,3}[\t>]| {4}")
 _DECORATOR = re.compile(rf"\s*@{_NAME}(?:\(.*)?\s*$")
 _DECORATED = re.compile(
     r"\s*(?:(?:async\s+)?def|class)\s+\w"
@@ -44,7 +38,9 @@ def find_switch(
     names = {name.casefold(): name for name in known}
     pattern = _calls(tuple(prefix))
     for paragraph in _paragraphs(text):
-        for found in pattern.finditer(_without_comments(_without_code_spans(paragraph))):
+        prose = without_comments(_without_code_spans(paragraph), _CODE)
+        before, mark, _ = prose.partition("<!--")  # one that isn't closed runs to the end
+        for found in pattern.finditer(before + (_CODE if mark else "")):
             name = _called(found, names)
             if name and name.casefold() != active.casefold():
                 return name
@@ -81,41 +77,20 @@ _FOLLOWS = re.compile(r"[.,;:!?…*_~)\]，。！？、：；）—-]*+(?:\s|$)|
 
 def _paragraphs(text: str) -> Iterator[str]:
     """The prose of a text, paragraph by paragraph: no quotes, no code blocks, no decorators."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    prose = _outside_fences(lines)
+    prose: list[str] = []
+    fence = ""
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        # A fence that is never closed runs to the end.
+        before, fence = fence, fence_after(fence, line)
+        prose.append("" if before or fence else line)
     decorators = _decorators(prose)
     block: list[str] = []
-    for number, line in enumerate(prose):
-        if line.strip() and not _is_aside(line) and number not in decorators:
+    for number, line in enumerate([*prose, ""]):
+        if line.strip() and not _ASIDE.match(line) and number not in decorators:
             block.append(line)
         elif block:
             yield "\n".join(block)
             block = []
-    if block:
-        yield "\n".join(block)
-
-
-def _is_aside(line: str) -> bool:
-    return bool(_INDENTED.match(line) or _QUOTE.match(line))
-
-
-def _outside_fences(lines: list[str]) -> list[str]:
-    """The lines with those of fenced code emptied; a fence that is never closed runs to the end."""
-    kept: list[str] = []
-    fence = ""
-    for line in lines:
-        found = _FENCE.match(line)
-        if not fence and found:
-            fence = found[1]
-            kept.append("")
-        elif fence:
-            mark = line.strip()
-            closes = set(mark) == {fence[0]} and len(mark) >= len(fence)
-            fence = "" if closes and not _INDENTED.match(line) else fence
-            kept.append("")
-        else:
-            kept.append(line)
-    return kept
 
 
 def _decorators(lines: list[str]) -> set[int]:
@@ -155,17 +130,6 @@ def _without_code_spans(paragraph: str) -> str:
         done = runs[closer].end()
         index = closer + 1
     return "".join([*kept, paragraph[done:]])
-
-
-def _without_comments(paragraph: str) -> str:
-    """A paragraph with each HTML comment blanked; one that isn't closed runs to the end."""
-    kept: list[str] = []
-    rest = paragraph
-    while "<!--" in rest:
-        before, _, after = rest.partition("<!--")
-        kept += [before, _CODE]
-        rest = after.partition("-->")[2]
-    return "".join([*kept, rest])
 
 
 def _is_escaped(text: str, position: int) -> bool:

@@ -6,17 +6,14 @@ import base64
 import hashlib
 import hmac
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from passdown.core.names import agent_problems
 from passdown.core.text import excerpt
 from passdown.core.times import parse_time
 from passdown.errors import Problem, raise_problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
 
 RIGHTS = ("read", "write", "approve", "others", "admin")
 """To look, to record as oneself, to answer gates, to record in the names of others (what a program
@@ -35,7 +32,8 @@ _ID_BYTES, _SECRET_BYTES = 6, 32
 
 class AccessToken(NamedTuple):
     """A token as it is kept: whose it is, what it allows, until when. `is_person` says that a
-    human being holds it. An empty `expires` or `revoked` means never.
+    human being holds it. An empty `expires` or `revoked` means never. One with a `parent`, as a
+    browser has, ends with that token.
     """
 
     id: str
@@ -47,6 +45,7 @@ class AccessToken(NamedTuple):
     expires: str = ""
     revoked: str = ""
     label: str = ""
+    parent: str = ""
 
     def state(self, now: datetime) -> str:
         """Its state now: live, expired or revoked."""
@@ -63,6 +62,8 @@ class AccessToken(NamedTuple):
         """The token as plain JSON, without its digest."""
         document = {**self._asdict(), "rights": list(self.rights)}
         del document["digest"]
+        if not self.parent:
+            del document["parent"]
         return document
 
 
@@ -92,6 +93,14 @@ def token_digest(token: str) -> str:
 def token_matches(token: str, kept: AccessToken) -> bool:
     """Compare a token with a stored one in constant time."""
     return hmac.compare_digest(token_digest(token), kept.digest)
+
+
+def server_proof(digest: str, port: int, nonce: str) -> str:
+    """What a server answers that knows a token's digest: whoever asks then knows that the token can
+    be sent. It holds for one port, so that nobody can pass on another server's answer.
+    """
+    said = f"passdown server {port} {nonce}".encode()
+    return hmac.new(digest.encode(), said, "sha256").hexdigest()
 
 
 def checked_rights(given: Iterable[str], *, is_person: bool) -> tuple[str, ...]:

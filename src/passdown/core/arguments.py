@@ -53,9 +53,7 @@ def checked_arguments(
     *,
     has_own_limits: bool = False,
 ) -> dict[str, object]:
-    """The arguments of an operation by name, with its whole numbers checked as they are declared:
-    one check for every interface. Raises InvalidInput.
-    """
+    """The arguments of an operation by name, whole numbers checked; raises InvalidInput."""
     names = function.__code__.co_varnames[1 : 1 + len(args)]
     found = {**dict(zip(names, args, strict=False)), **given}
     defaults: dict[str, object] = function.__kwdefaults__ or {}

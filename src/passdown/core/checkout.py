@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, NoReturn, cast
 
-from passdown.core.text import excerpt
+from passdown.core.text import excerpt, first_few
 from passdown.errors import InvalidInput, Problem
 
 MAX_FILES_LISTED = 200
@@ -63,13 +63,8 @@ def describe_checkout(checkout: Checkout) -> str:
     text = _at(checkout)
     if not checkout.uncommitted:
         return text
-    named = ", ".join(_word(path) for path in checkout.files[:_MAX_NAMED])
-    more = (
-        f" and {checkout.uncommitted - _MAX_NAMED} more"
-        if checkout.uncommitted > _MAX_NAMED
-        else ""
-    )
-    return f"{text}, with uncommitted changes to {named}{more}"
+    named = [*map(_word, checkout.files), *[""] * (checkout.uncommitted - len(checkout.files))]
+    return f"{text}, with uncommitted changes to {first_few(named, _MAX_NAMED)}"
 
 
 def checkout_warning(there: Checkout, here: Checkout | None) -> Problem | None:

@@ -1,6 +1,4 @@
-"""Values as JSON and back, and their JSON Schema, by their annotations: what a server sends and
-its client reads.
-"""
+"""Values as JSON and back, and their JSON Schema, by their annotations."""
 
 from __future__ import annotations
 
@@ -17,10 +15,7 @@ _PLAIN = (str, int, float, bool, NoneType)
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON: its own `to_dict` where it has one, else field by field.
-
-    Raises TypeError for what is no value.
-    """
+    """A value as JSON, by its `to_dict` or field by field; raises TypeError for no value."""
     if isinstance(value, _PLAIN):
         return value
     if hasattr(value, "to_dict"):
@@ -52,7 +47,9 @@ def decode(kind: Any, data: Any) -> Any:
     if origin is Literal or kind in (Any, object):
         return data
     if origin in (Union, UnionType):
-        return _decode_union(get_args(kind), data)
+        kinds = get_args(kind)
+        is_null = data is None and NoneType in kinds
+        return None if is_null else decode(next(k for k in kinds if k is not NoneType), data)
     if origin is not None:
         return _decode_collection(origin, get_args(kind), data)
     return _decode_class(kind, data)
@@ -70,12 +67,6 @@ def _decode_class(kind: Any, data: Any) -> Any:
     if not isinstance(data, kind) and not (kind is float and isinstance(data, int)):
         raise TypeError(f"{type(data).__name__} instead of {kind.__name__}")
     return data
-
-
-def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
-    if data is None and NoneType in kinds:
-        return None
-    return decode(next(kind for kind in kinds if kind is not NoneType), data)
 
 
 def _decode_collection(origin: Any, kinds: tuple[Any, ...], data: Any) -> Any:

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from passdown.core.items import STOPPED, context_summary_of, entry_of
-from passdown.core.kinds import KINDS, task_of
+from passdown.core.kinds import KINDS, STATE_SCHEMA, task_of
+from passdown.core.record import Record
+from passdown.core.rows import ItemRow, StatusChange, is_holding
 from passdown.core.types import JsonObject
 
-if TYPE_CHECKING:
-    from passdown.core.record import Record
-    from passdown.core.rows import ItemRow, StatusChange
-
-
-STATE_SCHEMA = "passdown/state/1"
-
 HEADER_FIELDS = (
-    "phase",
-    "previous_phase",
-    "phase_started_at",
-    "outcome",
-    "context_summary",
-    "source_agent",
-    "target_agent",
-    "handoff_at",
-    "created_at",
-    "created_by",
-    "updated_at",
+    *("phase", "previous_phase", "phase_started_at", "outcome", "context_summary", "source_agent"),
+    *("target_agent", "handoff_at", "created_at", "created_by", "updated_at"),
 )
 
 _MARK = '  "checksum": "sha256:'
@@ -49,13 +33,13 @@ def is_intact(text: str) -> bool:
 
 
 def is_torn(text: str) -> bool:
-    """Whether a state file is what a power cut leaves of one: nothing, or zeros where text was
-    meant to be. Nobody's words are in it.
-    """
+    """Whether a state file is what a power cut leaves of one: nothing, or zeros for text."""
     return not text or "\x00" in text
 
 
 def _checksum(content: str) -> str:
+    import hashlib
+
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -99,10 +83,17 @@ def state_document(
         "version": version,
         "digest": digest,
         **details,
+        **header_fields(header),
+        **_lists(items),
+    }
+
+
+def header_fields(header: JsonObject) -> JsonObject:
+    """What a state document says of a task that changes with its records, without its items."""
+    return {
         **{name: header[name] for name in HEADER_FIELDS},
         "status": header["base_status"],
-        **_gates(header),
-        **_lists(items),
+        **gate_results(header),
     }
 
 
@@ -117,19 +108,12 @@ def _lists(items: Iterable[tuple[str, JsonObject]]) -> dict[str, list[JsonObject
         else:
             lists[LISTS[letter]].append(document)
     lists[LISTS["a"]] = list(artifacts.values())
-    return _current(lists)
+    lists["facts"] = [fact for fact in lists.get("facts", ()) if fact["status"] != "superseded"]
+    return {name: part for name, part in lists.items() if part or name not in ADDED_LATER}
 
 
 ADDED_LATER = ("facts", "preconditions")
 """Lists that a state without entries in them doesn't have: states written before had none."""
-
-
-def _current(lists: dict[str, list[JsonObject]]) -> dict[str, list[JsonObject]]:
-    """The lists without facts whose key has another value now, and without those that are empty
-    and that not every state has.
-    """
-    lists["facts"] = [fact for fact in lists.get("facts", ()) if fact["status"] != "superseded"]
-    return {name: part for name, part in lists.items() if part or name not in ADDED_LATER}
 
 
 def answer_note(answer: JsonObject) -> str:
@@ -149,19 +133,16 @@ def summary_facts(header: JsonObject, open_items: Iterable[ItemRow]) -> JsonObje
         "artifacts": [{"type": kind} for kind in sorted(header["types"])],
         "totals": {"artifacts": header["files"]},
         "blockers": [
-            {"blocker": row.title, "severity": severity_of(row), "status": row.status}
+            # That something ran out keeps nobody from going on.
+            {"blocker": row.title, "severity": grade, "status": row.status}
             for row in rows
             if row.letter == "b"
+            for grade in ("low" if row.grade == STOPPED else row.grade,)
         ],
         "questions": open_questions(rows),
-        "held_by": [row.address for row in rows if row.letter == "k"],
-        **_gates(header),
+        "held_by": [row.address for row in rows if row.letter == "k" and is_holding(row, header)],
+        **gate_results(header),
     }
-
-
-def severity_of(blocker: ItemRow) -> str:
-    """The severity of a blocker; that something ran out keeps nobody from going on."""
-    return "low" if blocker.grade == STOPPED else blocker.grade
 
 
 def open_questions(rows: Iterable[ItemRow]) -> list[JsonObject]:
@@ -178,12 +159,8 @@ def open_questions(rows: Iterable[ItemRow]) -> list[JsonObject]:
     ]
 
 
-def failed_gates(header: JsonObject) -> list[str]:
-    """The quality gates whose latest result is that they failed."""
-    return _gates(header)["gates_failed"]
-
-
-def _gates(header: JsonObject) -> JsonObject:
+def gate_results(header: JsonObject) -> JsonObject:
+    """The quality gates whose latest result is that they passed, and those that failed."""
     gates: Mapping[str, str] = header.get("gates", {})
     return {
         f"gates_{wanted}": sorted(name for name, result in gates.items() if result == wanted)
@@ -218,14 +195,6 @@ def delta_document(
     }
 
 
-def state_fields(details: JsonObject, header: JsonObject) -> JsonObject:
-    """A state document's fields, without its head and its lists."""
-    document = state_document(("", 0, ""), details, header, ())
-    for name in ("task_id", "version", "digest", *LISTS.values()):
-        document.pop(name, None)
-    return document
-
-
 def status_fields(change: StatusChange) -> JsonObject:
     """The fields of an item document that a change of status sets."""
     document: JsonObject = {"status": change.status}
@@ -238,33 +207,22 @@ def status_fields(change: StatusChange) -> JsonObject:
     return document
 
 
-def with_status(document: JsonObject, change: StatusChange) -> JsonObject:
-    """An item document after a change of its status."""
-    changed = dict(document)
-    _set_status(changed, status_fields(change))
-    return changed
-
-
-def _set_status(document: JsonObject, status: JsonObject) -> None:
-    """Give an item document another status; nothing of the one before stays."""
-    for name in ("status_version", "status_note", "superseded_by", "was"):
-        document.pop(name, None)
-    document.update(status)
+def with_status(document: JsonObject, status: JsonObject | None) -> JsonObject:
+    """A copy of an item document; with another status, nothing of the one before stays."""
+    if status is None:
+        return dict(document)
+    before = ("status_version", "status_note", "superseded_by", "was")
+    return {**{name: part for name, part in document.items() if name not in before}, **status}
 
 
 def apply_delta(state: JsonObject, delta: JsonObject) -> JsonObject:
     """The state after `delta`, as a new document; `state` is left as it is."""
+    changed: JsonObject = delta["change"]
     lists = _lists(
-        (letter, dict(entry))
+        (letter, with_status(entry, changed.get(entry["address"])))
         for letter, name in LISTS.items()
         for entry in (*state.get(name, ()), *delta["add"].get(name, ()))
     )
-    changed: JsonObject = delta["change"]
-    for entries in lists.values():
-        for entry in entries:
-            if entry["address"] in changed:
-                _set_status(entry, changed[entry["address"]])
-    lists = _current(lists)
     return {
         **{name: part for name, part in state.items() if name not in ADDED_LATER},
         "task_id": delta["task_id"],

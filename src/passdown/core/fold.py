@@ -1,12 +1,19 @@
-"""The fold: what one more record changes in the derived rows of its task."""
+"""The fold: what one more record changes in its task's derived rows, and their replay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from passdown.core.documents import answer_note, state_fields, status_fields, summary_facts
+from passdown.core.documents import (
+    answer_note,
+    header_fields,
+    item_document,
+    status_fields,
+    summary_facts,
+    with_status,
+)
 from passdown.core.items import (
     STOPPED,
     Sizes,
@@ -20,14 +27,10 @@ from passdown.core.items import (
     title_of,
 )
 from passdown.core.kinds import KINDS, LIVE, parse_address, task_of
-from passdown.core.rows import ItemRow, LabelRow, StatusChange
+from passdown.core.record import Record
+from passdown.core.rows import InboxRow, ItemRow, LabelRow, LinkRow, StatusChange, is_holding
+from passdown.core.types import JsonObject
 from passdown.core.values import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from passdown.core.record import Record
-
 
 # Kinds of items that are never compared with earlier ones.
 _NEVER_REPEATED = "hak"
@@ -66,13 +69,10 @@ def prepare_items(body: dict[str, Any]) -> PreparedItems:
     """Prepare the items of a body beforehand: it takes time, and writers wait for each other."""
     found: dict[tuple[str, str, int], PreparedItem] = {}
     for letter, kind in KINDS.items():
-        entries = () if letter == "h" else body.get(kind.field, ())
-        for index in range(len(entries)):
+        count = ("outcome" in body) if letter == "h" else len(body.get(kind.field, ()))
+        for index in range(count):
             entry = entry_of(body, kind.field, index)
             found[letter, kind.field, index] = prepare_item(letter, kind.field, entry, sized=True)
-    if "outcome" in body:
-        entry = entry_of(body, "handoff", 0)
-        found["h", "handoff", 0] = prepare_item("h", "handoff", entry, sized=True)
     return found
 
 
@@ -203,17 +203,16 @@ class Changes:
         if row is not None and letter == "b":
             self.unlinked.append(row.address)
             gate = self.gate_of(row)
-            if gate is not None:
-                self._withdraw(gate, f"{row.address}: {status}")
+            if gate is not None and gate.status == "pending":
+                self.mark("k", gate.ordinal, "withdrawn", f"{row.address}: {status}")
+            elif gate is not None:
+                self.close_answered(gate)
 
-    def _withdraw(self, gate: ItemRow, note: str) -> None:
-        """Withdraw a gate whose blocker is closed; an answered one keeps its answer."""
-        if gate.status == "pending":
-            self.mark("k", gate.ordinal, "withdrawn", note)
-            return
-        del self.open["k", gate.ordinal]
-        kept = StatusChange("k", gate.ordinal, gate.status, False, gate.closed_at, gate.note)
-        self.changed.append(kept)
+    def close_answered(self, row: ItemRow) -> None:
+        """Count an item among what is open no longer, with the answer that it has."""
+        del self.open[row.letter, row.ordinal]
+        kept = (row.letter, row.ordinal, row.status, False, row.closed_at, row.note)
+        self.changed.append(StatusChange(*kept))
 
     def gate_of(self, blocker: ItemRow) -> ItemRow | None:
         """The open gate of a blocker: both point to the same entry of one record."""
@@ -225,18 +224,12 @@ class Changes:
         return [row for row in self.open.values() if row.letter == letter]
 
     def is_held(self) -> bool:
-        """Whether a human gate is pending or rejected."""
-        return bool(self.open_of("k"))
+        """Whether a human gate is pending, or rejected since the last handoff."""
+        return any(is_holding(gate, self.header) for gate in self.open_of("k"))
 
 
 _DETAILS = (
-    "title",
-    "description",
-    "inputs",
-    "outputs",
-    "criteria",
-    "depends_on",
-    "time_limit_minutes",
+    *("title", "description", "inputs", "outputs", "criteria", "depends_on", "time_limit_minutes"),
 )
 
 _CURRENT = ("b", "n", "r")
@@ -371,7 +364,11 @@ def _handed_off(step: Changes) -> None:
     for letter in ("d", "a", "p", "g", "w", "f", "k"):
         for index in range(len(step.body.get(KINDS[letter].field, ()))):
             _add_new(step, letter, index)
-    _resolve(step, step.body.get("resolves", ()))
+    for text in step.body.get("resolves", ()):
+        address = parse_address(text)
+        if address is not None and (address.letter, address.ordinal) in step.open:
+            closing = KINDS[address.letter].closings[0]
+            step.mark(address.letter, address.ordinal, closing, f"by {step.record.author}")
     for letter in ("b", "n", "r", "q"):
         _carry(step, letter)
     _set_preconditions(step)
@@ -382,9 +379,8 @@ def _handed_off(step: Changes) -> None:
 
 def _answer(step: Changes) -> dict[str, Any]:
     """What a repeat of a handoff answers that its record doesn't say: see `documents.answer`."""
-    old = state_fields(step.before.details, step.before.header)
-    new = state_fields(step.before.details, step.header)
-    changed = {name: value for name, value in new.items() if old.get(name) != value}
+    old, new = header_fields(step.before.header), header_fields(step.header)
+    changed = {name: value for name, value in new.items() if old[name] != value}
     if "context_summary" in changed:
         changed["context_summary"] = ""  # the record has it
     return {
@@ -395,19 +391,12 @@ def _answer(step: Changes) -> dict[str, Any]:
     }
 
 
-def _resolve(step: Changes, addresses: Iterable[str]) -> None:
-    for text in addresses:
-        address = parse_address(text)
-        if address is not None and (address.letter, address.ordinal) in step.open:
-            closing = KINDS[address.letter].closings[0]
-            step.mark(address.letter, address.ordinal, closing, f"by {step.record.author}")
-
-
 def _carry(step: Changes, letter: str) -> None:
     """Bring the open items of a kind up to date with the list that the handoff gives.
 
     An entry that is open already, or listed twice, is one item. Where the handoff gives the current
-    list, what isn't in it is closed; a question stays open until it's answered.
+    list, what isn't in it is closed; a question stays open until it's answered. So does a blocker
+    that a person rejected, unless it is listed again: then the person is asked again.
     """
     entries = step.body.get(KINDS[letter].field, ())
     is_current = letter in current_letters(step.body)
@@ -417,6 +406,9 @@ def _carry(step: Changes, letter: str) -> None:
         if row.grade == STOPPED:  # whoever hands off next had what ran out
             step.mark(letter, row.ordinal, "resolved", f"by {step.record.author}")
             known.discard(row.fingerprint)
+        elif _stays_rejected(step, row):
+            if row.fingerprint in marks:
+                step.mark(letter, row.ordinal, "replaced", f"asked again by {step.record.author}")
         elif row.fingerprint not in (known.intersection(marks) if is_current else known):
             note = f"not repeated by {step.record.author}"
             step.mark(letter, row.ordinal, "replaced", note)
@@ -448,10 +440,8 @@ def _set_preconditions(step: Changes) -> None:
     for row in step.open_of("c"):
         if row.status == "open":
             step.mark("c", row.ordinal, "replaced", f"handed off by {step.record.author}")
-            continue
-        del step.open["c", row.ordinal]
-        kept = StatusChange("c", row.ordinal, row.status, False, row.closed_at, row.note)
-        step.changed.append(kept)
+        else:
+            step.close_answered(row)
     known = {row.fingerprint for row in step.open_of("q")}
     for index, entry in enumerate(step.body.get("preconditions", ())):
         if "question" not in entry:
@@ -470,6 +460,14 @@ def _was_rejected(step: Changes, row: ItemRow) -> bool:
     """A blocker whose gate was rejected needs a new answer, so it isn't carried over."""
     gate = step.gate_of(row) if row.letter == "b" else None
     return gate is not None and gate.status == "rejected"
+
+
+def _stays_rejected(step: Changes, row: ItemRow) -> bool:
+    """Whether only a person can settle a rejected blocker. Before rejections said that they stay,
+    the next handoff closed it.
+    """
+    gate = step.gate_of(row) if row.letter == "b" else None
+    return gate is not None and gate.address in step.header.get("rejected", ())
 
 
 def _move(step: Changes) -> None:
@@ -508,10 +506,8 @@ def status_after(outcome: str, phase: str) -> str:
 
 def _marked(step: Changes) -> None:
     for mark in step.body["marks"]:
-        address = parse_address(mark["item"])
-        if address is None:
-            continue
-        step.mark(address.letter, address.ordinal, mark["status"], mark.get("reason", ""))
+        if address := parse_address(mark["item"]):
+            step.mark(address.letter, address.ordinal, mark["status"], mark.get("reason", ""))
     _unblock(step)
 
 
@@ -519,7 +515,8 @@ def _unblock(step: Changes) -> None:
     """Once no blocker is open, reopen a blocked task and deliver its handoff."""
     if step.header["base_status"] == "blocked" and not step.open_of("b"):
         step.header["base_status"] = "open"
-    was_rejected = any(gate.status == "rejected" for gate in step.open_of("k"))
+    gates = step.open_of("k")
+    was_rejected = any(k.status == "rejected" and is_holding(k, step.header) for k in gates)
     if step.header["target_agent"] and not was_rejected:
         step.inbox = (step.header["target_agent"], step.is_held())
 
@@ -537,7 +534,13 @@ def _gate_answered(step: Changes) -> None:
         # The task goes back to its sender, who has to hand it off again.
         step.header["holder"] = step.header["source_agent"]
         step.inbox = (step.header["source_agent"], False)
+        if step.body.get("stays"):
+            earlier = step.header.get("rejected", ())
+            kept = [gate.address for gate in step.open_of("k") if gate.address in earlier]
+            step.header["rejected"] = [*kept, step.body["gate"]]
         return
+    if gate is not None and gate.status == "rejected" and is_holding(gate, step.header):
+        step.header["holder"] = step.header["target_agent"] or step.header["holder"]
     step.mark("k", address.ordinal, "approved", note)
     if gate is not None:
         for row in step.open_of("b"):
@@ -570,7 +573,8 @@ def open_letters(kind: str, body: dict[str, Any]) -> tuple[str, ...]:
         return ()
     listed = [x for x in _CURRENT if x in current_letters(body) or body.get(KINDS[x].field)]
     resolved = [a.letter for a in map(parse_address, body.get("resolves", ())) if a is not None]
-    return ("b", "c", "k", "q", *sorted({*listed, *resolved}.difference("bckq")))
+    # Next steps in any case: a warning names those that stay open.
+    return ("b", "c", "k", "n", "q", *sorted({*listed, *resolved}.difference("bcknq")))
 
 
 def settled_keys(task: str, body: dict[str, Any]) -> list[tuple[str, int]]:
@@ -590,3 +594,111 @@ def fact_keys(body: dict[str, Any]) -> list[str]:
 def paths_of(body: dict[str, Any]) -> list[str]:
     """The artifact paths in a body: `changes` has to know which of them the task had before."""
     return [artifact["path"] for artifact in body.get("artifacts", ())]
+
+
+Visit = Callable[[TaskBefore, Record], None]
+Seen = Callable[[Record, dict[str, Any], list[ItemRow]], None]
+
+
+class Replayed(NamedTuple):
+    """The derived rows of one task, rebuilt from its records."""
+
+    details: JsonObject
+    header: JsonObject
+    rows: dict[tuple[str, int], ItemRow]
+    documents: dict[tuple[str, int], JsonObject]
+    links: dict[tuple[str, str, str], LinkRow]
+    inbox: InboxRow | None
+    labels: list[LabelRow]
+    first_seq: int
+    last: Record
+
+
+def replay(
+    records: Iterable[Record],
+    visit: Visit | None = None,
+    *,
+    seen: Seen | None = None,
+    sized: bool = False,
+    with_documents: bool = True,
+) -> Replayed | None:
+    """Fold a task's records, in order, from nothing; None when there are none.
+
+    `visit` sees each record with the state of the task before it, and may stop by raising; `seen`
+    sees it afterwards with its content and its new items. The sizes of items are counted
+    only on request. Without documents, what is kept doesn't grow with the texts.
+    """
+    details, header = JsonObject(), JsonObject()
+    rows: dict[tuple[str, int], ItemRow] = {}
+    documents: dict[tuple[str, int], JsonObject] = {}
+    open_rows: dict[tuple[str, int], ItemRow] = {}
+    paths: dict[str, str] = {}
+    facts: dict[str, int] = {}
+    links: dict[tuple[str, str, str], LinkRow] = {}
+    inbox: InboxRow | None = None
+    labels: list[LabelRow] = []
+    first_seq = 0
+    last: Record | None = None
+    for record in records:
+        first_seq = first_seq or record.seq
+        body = record.document()
+        known = {path: paths[path] for path in paths_of(body) if path in paths}
+        before = NO_TASK
+        if header:
+            keys = settled_keys(task_of(record.stream) or "", body)
+            settled = {key: rows[key].status for key in keys if key in rows}
+            stated = {key: rows["f", facts[key]] for key in fact_keys(body) if key in facts}
+            before = TaskBefore(
+                details, header, tuple(open_rows.values()), known, "", settled, stated
+            )
+        if visit is not None:
+            visit(before, record)
+        step = fold_record(before, record, body, sized=sized)
+        if seen is not None:
+            seen(record, body, step.added)
+        labels += step.labels
+        details, header, last = step.details or details, step.header, record
+        for row in step.added:
+            rows[row.letter, row.ordinal] = row
+            if with_documents:
+                documents[row.letter, row.ordinal] = item_document(row, record, body)
+            if row.path:
+                paths[row.path] = row.grade
+        facts |= {key: row.ordinal for key, row in step.facts.items()}
+        _apply_statuses(step, rows, documents, open_rows)
+        _relink(links, step, record.seq)
+        if step.inbox is not None:
+            agent, held = step.inbox
+            inbox = InboxRow(agent, step.task, header["handoff_version"], held) if agent else None
+    if last is None:
+        return None
+    return Replayed(details, header, rows, documents, links, inbox, labels, first_seq, last)
+
+
+def _relink(links: dict[tuple[str, str, str], LinkRow], step: Changes, seq: int) -> None:
+    for key, link in links.items():
+        if link.source in step.unlinked and not link.closed_seq:
+            links[key] = link._replace(closed_seq=seq)
+    for key in step.links:
+        links.setdefault(key, LinkRow(*key, seq))
+
+
+def _apply_statuses(
+    step: Changes,
+    rows: dict[tuple[str, int], ItemRow],
+    documents: dict[tuple[str, int], JsonObject],
+    open_rows: dict[tuple[str, int], ItemRow],
+) -> None:
+    """Bring rows, documents and what is open up to date with a step."""
+    for change in step.changed:
+        key = (change.letter, change.ordinal)
+        if key in rows:
+            rows[key] = rows[key]._replace(**change._asdict())
+            if key in documents:
+                documents[key] = with_status(documents[key], status_fields(change))
+    for each in (*step.added, *step.changed):
+        key = (each.letter, each.ordinal)
+        if key in rows and rows[key].is_open:
+            open_rows[key] = rows[key]
+        else:
+            open_rows.pop(key, None)

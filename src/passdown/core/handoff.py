@@ -1,4 +1,5 @@
-"""The one declaration of a handoff: its fields, levels, rules and examples, as frozen values.
+"""The one declaration of a handoff, and of a task's state: fields, levels, rules and examples, as
+frozen values.
 
 Checks, JSON Schema, templates, command-line flags, tool schemas and the table in the documentation
 follow from it. Field names are the same in Python, YAML and JSON; `stored` is the name of a field
@@ -8,24 +9,14 @@ program makes without a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
-from passdown.core.kinds import (
-    ARTIFACT_TYPES,
-    CHANGE_TYPES,
-    DECISION_STATUSES,
-    FACT_STATUSES,
-    LEVELS,
-    OUTCOMES,
-    PHASES,
-    SCHEMA_VERSION,
-    SEVERITIES,
-    STOPS,
-)
+from passdown.core import kinds
+from passdown.core.results import HandoffCommand
 from passdown.core.schema import (
     ADDRESS,
     AGENT,
@@ -56,15 +47,12 @@ from passdown.core.schema import (
     declare,
     fields_of,
     shape,
+    value_of,
 )
 from passdown.core.text import child_path, text_problems
 from passdown.core.times import utc_now
-from passdown.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from passdown.core.types import JsonObject
+from passdown.core.types import JsonObject
+from passdown.errors import InvalidInput, Problem
 
 
 def _frozen(value: Any, depth: int = 0) -> Any:
@@ -122,7 +110,7 @@ class Decision(_Frozen):
     )
     paths: tuple[str, ...] = declare(List(PATH), "Files that the decision governs", default=())
     tags: tuple[str, ...] = declare(List(TAG), "Tags: lowercase, hyphenated", default=())
-    status: str = declare(Choice(*DECISION_STATUSES), default="accepted")
+    status: str = declare(Choice(*kinds.DECISION_STATUSES), default="accepted")
     supersedes: tuple[str, ...] = declare(
         List(ADDRESS), "Decisions that this one replaces", default=()
     )
@@ -159,7 +147,7 @@ class FileModified:
         PATH, "Path relative to the project root", example="src/app.py", takes_text=True
     )
     lines: str = declare(LINES, "N-M or all", example="10-42")
-    change_type: str = declare(Choice(*CHANGE_TYPES), example="modify")
+    change_type: str = declare(Choice(*kinds.CHANGE_TYPES), example="modify")
     description: str = declare(TEXT, "What changed and why", example="What changed and why.")
 
 
@@ -172,11 +160,11 @@ class Artifact:
     """
 
     path: str = declare(PATH, "Path relative to the project root", takes_text=True)
-    type: str = declare(Choice(*ARTIFACT_TYPES, ""), default="", aliases=("artifact_type",))
+    type: str = declare(Choice(*kinds.ARTIFACT_TYPES, ""), default="", aliases=("artifact_type",))
     sha256: str | None = declare(Optional(SHA256), default=None)
     size_bytes: int | None = declare(Optional(COUNT), default=None)
     change: str = declare(
-        Choice("created", *CHANGE_TYPES, ""), default="", aliases=("change_type",)
+        Choice("created", *kinds.CHANGE_TYPES, ""), default="", aliases=("change_type",)
     )
     lines: str = declare(LINES, default="")
     note: str = declare(ANY_TEXT, default="", aliases=("purpose", "description"))
@@ -207,7 +195,7 @@ class Gotcha:
         TEXT, "The gotcha in one sentence", example="What to watch out for.", takes_text=True
     )
     mitigation: str = declare(TEXT, "How to avoid or handle it", example="How to avoid it.")
-    severity: str = declare(Choice(*LEVELS), example="medium")
+    severity: str = declare(Choice(*kinds.LEVELS), example="medium")
     discovered_in: str = declare(
         ANY_PLACE, "Where or how it was found", default="", example="Where it was found."
     )
@@ -239,7 +227,7 @@ class NextStep(_Frozen):
     """What should happen next."""
 
     step: str = declare(TEXT, example="What should happen next.", takes_text=True)
-    priority: str = declare(Choice(*LEVELS), default="medium", example="high")
+    priority: str = declare(Choice(*kinds.LEVELS), default="medium", example="high")
     depends_on: tuple[str, ...] = declare(
         List(TEXT), "Files or components it depends on", default=(), example=["src/login.py"]
     )
@@ -267,12 +255,12 @@ class Blocker(_Frozen):
         hint="ids; needed if blocked",
         flag=Flag("--blocks", "TASK", "a task that waits for each --blocker"),
     )
-    severity: str = declare(Choice(*SEVERITIES), default="blocker")
+    severity: str = declare(Choice(*kinds.SEVERITIES), default="blocker")
     requires_human: bool = declare(
         TRUTH, "Opens a gate that a person answers", default=False, hint="opens a gate"
     )
     stopped: str = declare(
-        Choice(*STOPS, ""), "What ran out; the next handoff closes the blocker", default=""
+        Choice(*kinds.STOPS, ""), "What ran out; the next handoff closes the blocker", default=""
     )
 
 
@@ -281,9 +269,7 @@ _KEY = Text(partial(text_problems, max_length=100), lambda text: " ".join(text.s
 
 @shape
 class Fact:
-    """A value that holds until another is given for its key. Without one, the key has none any
-    more: the fact is withdrawn.
-    """
+    """A value that holds until another is given for its key; no value withdraws the fact."""
 
     key: str = declare(
         _KEY, "What it is about, in a few words", example="port", aliases=("name",), takes_text=True
@@ -296,7 +282,7 @@ class Fact:
         example=80,
         hint="null: no longer",
     )
-    status: str = declare(Choice(*FACT_STATUSES, ""), default="", example="verified")
+    status: str = declare(Choice(*kinds.FACT_STATUSES, ""), default="", example="verified")
     source: str = declare(ANY_TEXT, "Where it is from", default="", example="config/app.toml")
 
     @staticmethod
@@ -308,9 +294,7 @@ class Fact:
 
     @staticmethod
     def from_given(given: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """The fields that `{key: value}` means, as YAML reads `- key: value`; a value that is null
-        withdraws the fact.
-        """
+        """The fields that `{key: value}` means, as YAML reads `- key: value`; null withdraws."""
         if len(given) == 1 and not given.keys() & fields_of(Fact).keys():
             ((key, value),) = given.items()
             given = {"key": key, "value": value}
@@ -360,9 +344,9 @@ class Precondition:
 class GateResult:
     """How a quality gate ended: passed or failed."""
 
-    name: str = declare(TEXT)
-    result: str = declare(Choice("passed", "failed"))
-    detail: str = declare(ANY_TEXT, default="")
+    name: str = declare(TEXT, aliases=("gate",))
+    result: str = declare(Choice("passed", "failed"), aliases=("status",))
+    detail: str = declare(ANY_TEXT, default="", aliases=("details",))
 
 
 @shape
@@ -384,10 +368,10 @@ class Handoff(_Frozen):
         TASK_ID,
         "The task that is handed off",
         aliases=("task_id",),
-        flag=Flag("--task", "TASK", ""),
+        flag=Flag("--task", "TASK", "the task, where FILE names none"),
     )
     outcome: str = declare(
-        Choice(*OUTCOMES),
+        Choice(*kinds.OUTCOMES),
         "How this step of the work ended",
         weight=4,
         example="completed",
@@ -410,7 +394,7 @@ class Handoff(_Frozen):
         flag=Flag("--to", "AGENT", "the receiver"),
     )
     phase: str = declare(
-        Choice(*PHASES, ""),
+        Choice(*kinds.PHASES, ""),
         "The phase that the task moves to; unchanged when left out, unless it is the last handoff",
         default="",
         hint="the task moves to",
@@ -529,7 +513,7 @@ class Handoff(_Frozen):
         ),
     )
     stopped: str = declare(
-        Choice(*STOPS, ""),
+        Choice(*kinds.STOPS, ""),
         "What ran out before the work was finished; with outcome partial, in place of a blocker",
         default="",
         hint="partial only: what ran out",
@@ -549,7 +533,7 @@ class Handoff(_Frozen):
         flag=Flag("--evidence", "TEXT", "what shows that the work is done"),
     )
     gates: tuple[GateResult, ...] = declare(
-        List(Part(GateResult)), "Results of quality gates", default=()
+        List(Part(GateResult)), "Results of quality gates", default=(), aliases=("quality_gates",)
     )
     despite: str = declare(
         ANY_TEXT,
@@ -583,7 +567,7 @@ class Handoff(_Frozen):
         "When the work was handed off, ISO 8601 with a zone; when it is recorded if left out",
         default=None,
         aliases=("timestamp",),
-        flag=Flag("--at", "TIME", "default: now"),
+        flag=Flag("--time", "TIME", "when, ISO 8601 with a zone; default: now"),
     )
     story: Story | None = declare(Optional(Part(Story)), default=None)
     expect_version: int | None = declare(
@@ -593,7 +577,7 @@ class Handoff(_Frozen):
         hint="refuse if it moved on",
         flag=Flag("--expect-version", "N", "fail unless the task is at version N"),
     )
-    schema_version: str = declare(Choice(SCHEMA_VERSION), default=SCHEMA_VERSION)
+    schema_version: str = declare(Choice(kinds.SCHEMA_VERSION), default=kinds.SCHEMA_VERSION)
     metadata: Mapping[str, Any] = declare(
         Map(), "Anything else, kept as it is", default_factory=_no_metadata
     )
@@ -619,7 +603,7 @@ class TaskFields:
     outputs: tuple[str, ...] = declare(List(TEXT), default=())
     criteria: tuple[str, ...] = declare(List(TEXT), "Testable criteria", default=())
     depends_on: tuple[str, ...] = declare(List(TASK_ID), default=())
-    phase: str = declare(Choice(*PHASES), default="planning")
+    phase: str = declare(Choice(*kinds.PHASES), default="planning")
     time_limit_minutes: int | None = declare(Optional(Number(1)), default=None)
     agent: str = declare(AGENT)
 
@@ -671,6 +655,88 @@ class HandoffContext(_Frozen):
     def timestamp(self) -> datetime:
         """Another name of `at`."""
         return self.at
+
+
+@shape
+class TaskState:
+    """Everything that is known of a task at one version.
+
+    `blockers`, `questions`, `next_steps`, `reading` and `preconditions` hold what is open, `facts`
+    the last value of each key; `document` has every item with its address, status and source.
+    """
+
+    task_id: str = declare(TASK_ID)
+    title: str = declare(TEXT)
+    description: str = declare(ANY_TEXT)
+    inputs: tuple[str, ...] = declare(List(TEXT))
+    outputs: tuple[str, ...] = declare(List(TEXT))
+    criteria: tuple[str, ...] = declare(List(TEXT))
+    depends_on: tuple[str, ...] = declare(List(TASK_ID))
+    phase: str = declare(Choice(*kinds.PHASES))
+    previous_phase: str | None = declare(Optional(Choice(*kinds.PHASES)))
+    phase_started_at: datetime = declare(TIME)
+    status: str = declare(Choice(*kinds.TASK_STATUSES))
+    outcome: str | None = declare(Optional(Choice(*kinds.OUTCOMES)))
+    context_summary: str = declare(ANY_TEXT)
+    source_agent: str = declare(ANY_TEXT)
+    target_agent: str = declare(ANY_TEXT)
+    handoff_at: datetime | None = declare(Optional(TIME))
+    version: int = declare(COUNT)
+    digest: str = declare(SHA256)
+    gates_passed: tuple[str, ...] = declare(List(TEXT))
+    gates_failed: tuple[str, ...] = declare(List(TEXT))
+    decisions: tuple[Decision, ...] = declare(List(Part(Decision)))
+    artifacts: tuple[Artifact, ...] = declare(List(Part(Artifact)))
+    patterns: tuple[Pattern, ...] = declare(List(Part(Pattern)))
+    gotchas: tuple[Gotcha, ...] = declare(List(Part(Gotcha)))
+    facts: tuple[Fact, ...] = declare(List(Part(Fact)))
+    reading: tuple[Reading, ...] = declare(List(Part(Reading)))
+    questions: tuple[Question, ...] = declare(List(Part(Question)))
+    next_steps: tuple[NextStep, ...] = declare(List(Part(NextStep)))
+    blockers: tuple[Blocker, ...] = declare(List(Part(Blocker)))
+    preconditions: tuple[Precondition, ...] = declare(List(Part(Precondition)))
+    warnings: tuple[str, ...] = declare(List(TEXT))
+    document: dict[str, Any] = declare(Map(), is_compared=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state document."""
+        return self.document
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> TaskState:
+        """The value of a state document; refuses one of another schema."""
+        given = document.get("schema")
+        if given != kinds.STATE_SCHEMA:
+            problem = Problem("schema", "unknown_schema", f"{given!r}", kinds.STATE_SCHEMA)
+            raise InvalidInput("this is not a state document that this release knows", [problem])
+        live = {kind.field: _live(document.get(kind.field, ())) for kind in kinds.KINDS.values()}
+        live["facts"] = [
+            {**fact, "status": fact["status"].replace("active", "")} for fact in live["facts"]
+        ]
+        stated = {"decisions": document["decisions"], "document": document}
+        warnings = [warning["text"] for warning in live["warnings"]]
+        return value_of(cls, {**document, **live, **stated, "warnings": warnings})
+
+
+def _live(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        entry for entry in entries if entry["status"] in kinds.LIVE or entry["status"] == "recorded"
+    ]
+
+
+@runtime_checkable
+class AgentHandoffProtocol(Protocol):
+    """Prepares the handoff of a task, and gives the receiver its state. A workspace does both."""
+
+    def prepare_handoff(
+        self, task: str, to_agent: str, phase: str, **fields: Any
+    ) -> HandoffCommand:
+        """The command of a handoff by the task's holder, not recorded until it is handed off."""
+        ...
+
+    def receive_handoff(self, command: HandoffCommand) -> TaskState:
+        """The full, verified state for the receiver of a command."""
+        ...
 
 
 def artifact_type(path: str) -> str:
@@ -732,14 +798,12 @@ def handoff_body(handoff: JsonObject, artifacts: list[JsonObject]) -> JsonObject
     body = {names[name]: part for name, part in handoff.items() if name in names and part}
     body["lists"] = [names[name] for name in CURRENT_LISTS if name in handoff]
     if "stopped" in body:
-        body["blockers"] = [*body.get("blockers", ()), _stopped_blocker(body["stopped"])]
+        reason = body["stopped"]
+        body["blockers"] = [
+            *body.get("blockers", ()),
+            {"blocker": f"Ran out of {_RAN_OUT[reason]}", "severity": "low", "stopped": reason},
+        ]
     return {**body, "artifacts": artifacts} if artifacts else body
-
-
-def _stopped_blocker(reason: str) -> JsonObject:
-    """The blocker as which it is recorded that something ran out."""
-    text = f"Ran out of {_RAN_OUT[reason]}"
-    return {"blocker": text, "severity": "low", "stopped": reason}
 
 
 def handoff_from_body(task: str, body: JsonObject) -> JsonObject:

@@ -1,34 +1,22 @@
-"""Templates, examples, tool schemas, models and tables made from the declaration of a handoff."""
+"""Templates, examples, tool schemas and models made from the declaration of a handoff."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
+from passdown.core import schema
 from passdown.core.handoff import Handoff
-from passdown.core.schema import Checks, Choice, List, Map, Number, Optional, Part, Truth, fields_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from passdown.core.schema import Field, Type
-    from passdown.core.types import JsonObject
+from passdown.core.types import JsonObject
 
 _NEEDED = "Needed when the outcome is partial, failed or blocked:"
-
-
-def shape_of(field: Field) -> type[Any] | None:
-    """The shape of a field's entries, or of the field itself; None for texts and numbers."""
-    kind: Type = field.type
-    while isinstance(kind, List | Optional):
-        kind = kind.of
-    return kind.of if isinstance(kind, Part) else None
 
 
 def yaml_template() -> str:
     """A handoff to fill in: every field that has an example, commented out but for the outcome."""
     parts: list[str] = []
-    for field in fields_of(Handoff).values():
+    for field in schema.fields_of(Handoff).values():
         lines = _example_lines(field)
         if not lines:
             continue
@@ -36,7 +24,7 @@ def yaml_template() -> str:
             parts.append(f"{field.name}:{_choices(field)}")
             continue
         needed = [f"# {_NEEDED}"] if field.level == "by outcome" else []
-        gap = [""] if shape_of(field) else []
+        gap = [""] if schema.shape_of(field) else []
         parts.append("\n".join([*gap, *needed, *(f"# {line}" for line in lines)]))
     return "\n".join(parts) + "\n"
 
@@ -63,13 +51,13 @@ def yaml_example(names: Mapping[str, Collection[str]] = PROMPT_FIELDS, *, task: 
     """A filled handoff of some fields, for prompts; `task` is one that it blocks."""
     lines: list[str] = []
     for name, parts in names.items():
-        field = fields_of(Handoff)[name]
-        kind = shape_of(field)
+        field = schema.fields_of(Handoff)[name]
+        kind = schema.shape_of(field)
         if kind is None:
             lines.append(f"{name}: {_scalar(field.example)}{_choices(field)}")
             continue
         needed = "  # needed unless completed" if field.level == "by outcome" else ""
-        inner = (fields_of(kind)[part] for part in parts)
+        inner = (schema.fields_of(kind)[part] for part in parts)
         pairs = [(part.name, _scalar(part.example).rstrip(".")) for part in inner]
         if name == "facts":  # in the form that takes fewest words
             pairs = [(pairs[0][1], pairs[1][1])]
@@ -78,17 +66,17 @@ def yaml_example(names: Mapping[str, Collection[str]] = PROMPT_FIELDS, *, task: 
     return "\n".join(lines) + "\n"
 
 
-def _example_lines(field: Field) -> list[str]:
-    kind = shape_of(field)
+def _example_lines(field: schema.Field) -> list[str]:
+    kind = schema.shape_of(field)
     if kind is None:
         return [] if field.example is None else [f"{field.name}: {_scalar(field.example)}"]
-    shown = [part for part in fields_of(kind).values() if part.example is not None]
+    shown = [part for part in schema.fields_of(kind).values() if part.example is not None]
     lines = [f"{part.name}: {_scalar(part.example)}{_choices(part)}" for part in shown]
     marked = [f"  {'-' if number == 0 else ' '} {line}" for number, line in enumerate(lines)]
     return [f"{field.name}:", *marked] if marked else []
 
 
-def _choices(field: Field) -> str:
+def _choices(field: schema.Field) -> str:
     words = field.type.expected()
     return f"  # {words}" if words else ""
 
@@ -115,20 +103,20 @@ def tool_schema(
     """
     own = renamed or {}
     properties = {
-        own.get(name, name): _tool_field(fields_of(Handoff)[name], parts, is_short=is_short)
+        own.get(name, name): _tool_field(schema.fields_of(Handoff)[name], parts, is_short=is_short)
         for name, parts in names.items()
     }
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _tool_field(field: Field, parts: Collection[str], *, is_short: bool) -> JsonObject:
-    kind = shape_of(field)
+def _tool_field(field: schema.Field, parts: Collection[str], *, is_short: bool) -> JsonObject:
+    kind = schema.shape_of(field)
     if kind is None:
         found = tool_type(field.type)
     else:
         found: JsonObject = {"type": "array", "items": {"type": "string"}}
         if parts:
-            inner = {name: fields_of(kind)[name] for name in parts}
+            inner = {name: schema.fields_of(kind)[name] for name in parts}
             found["items"] = {
                 "type": "object",
                 "properties": {
@@ -140,50 +128,15 @@ def _tool_field(field: Field, parts: Collection[str], *, is_short: bool) -> Json
     return {**found, "description": hint} if hint else found
 
 
-def tool_type(kind: Type) -> JsonObject:
+def tool_type(kind: schema.Type) -> JsonObject:
     """A type without limits and null, which only cost tokens."""
-    if isinstance(kind, Optional):
+    if isinstance(kind, schema.Optional):
         return tool_type(kind.of)
-    if isinstance(kind, List):
+    if isinstance(kind, schema.List):
         return {"type": "array", "items": tool_type(kind.of)}
-    if isinstance(kind, Choice):
+    if isinstance(kind, schema.Choice):
         return {"type": "string", "enum": [word for word in kind.words if word]}
     return {"type": kind.schema({})["type"]}
-
-
-def markdown_table() -> str:
-    """The table of fields for the documentation."""
-    rows = ["| field | level | what |", "|---|---|---|"]
-    rows += [
-        f"| {_names(field)} | {field.level} | {_described(field)} |"
-        for field in fields_of(Handoff).values()
-    ]
-    return "\n".join(rows) + "\n"
-
-
-def _names(field: Field) -> str:
-    also = ", ".join(f"`{alias}`" for alias in field.aliases)
-    return f"`{field.name}`" + (f" ({also})" if also else "")
-
-
-def _described(field: Field) -> str:
-    kind = shape_of(field)
-    said = [field.description] if field.description else []
-    if words := field.type.expected():
-        said.append(_listed(words))
-    if kind is not None:
-        said.append(", ".join(_part(part) for part in fields_of(kind).values()))
-    return ": ".join(said)
-
-
-def _part(field: Field) -> str:
-    name = f"**`{field.name}`**" if field.is_required else f"`{field.name}`"
-    words = field.type.expected()
-    return f"{name} ({_listed(words)})" if words else name
-
-
-def _listed(words: str) -> str:
-    return ", ".join(f"`{word}`" for word in words.split(" | "))
 
 
 @cache
@@ -197,7 +150,7 @@ def pydantic_model(shape: type[Any] = Handoff) -> Any:
     from pydantic import Field as PydanticField
 
     fields: dict[str, Any] = {}
-    for name, field in fields_of(shape).items():
+    for name, field in schema.fields_of(shape).items():
         default = ... if field.is_required else field.plain_default()
         described = PydanticField(default, description=field.description or None)
         kind = _annotation(field.type, allows_empty=not field.is_required)
@@ -206,23 +159,25 @@ def pydantic_model(shape: type[Any] = Handoff) -> Any:
     return create_model(shape.__name__, __config__=config, __doc__=shape.__doc__, **fields)
 
 
-def _annotation(kind: Type, *, allows_empty: bool = False) -> Any:
+def _annotation(kind: schema.Type, *, allows_empty: bool = False) -> Any:
     from pydantic import BeforeValidator
 
-    if isinstance(kind, Optional):
+    if isinstance(kind, schema.Optional):
         return _annotation(kind.of, allows_empty=allows_empty) | None
-    if isinstance(kind, List):
+    if isinstance(kind, schema.List):
         return list[_annotation(kind.of)]
-    if isinstance(kind, Part):
+    if isinstance(kind, schema.Part):
         return pydantic_model(kind.of)
-    if isinstance(kind, Map):
+    if isinstance(kind, schema.Map):
         return dict[str, Any]
-    if isinstance(kind, Choice):
+    if isinstance(kind, schema.Choice):
         return Literal[kind.words]
-    plain = bool if isinstance(kind, Truth) else int if isinstance(kind, Number) else str
+    plain = (
+        bool if isinstance(kind, schema.Truth) else int if isinstance(kind, schema.Number) else str
+    )
 
     def check(value: Any) -> Any:
-        checks = Checks()
+        checks = schema.Checks()
         read = "" if allows_empty and value == "" else kind.read(value, "", checks)
         for problem in checks.errors:
             raise ValueError(problem.line())

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from passdown.core.graph import MAX_ID, Edge, Node, is_reference, summary_line
+from passdown.core.graph import MAX_ID, Edge, Node, edge_of, is_reference, node_of, summary_line
 from passdown.core.items import entry_of, searched_text
 from passdown.core.kinds import KINDS
 from passdown.core.names import normal_path, path_problems
-from passdown.core.rows import MEMORY_PREFIX, NODE_PREFIX, EntryRow, IndexChanges, mark_of
+from passdown.core.record import Record
+from passdown.core.rows import MEMORY_PREFIX, NODE_PREFIX, EntryRow, IndexChanges, ItemRow, mark_of
 from passdown.core.times import parse_time, stamp
 from passdown.core.values import NamedTuple
 from passdown.core.words import band_marks, headings, keywords, traits, words
 from passdown.errors import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from passdown.core.record import Record
-    from passdown.core.rows import ItemRow
-
 
 SEARCHED_LETTERS = "hdpgqbwnf"
 """The letters of the items that search finds."""
@@ -47,7 +42,6 @@ _UNTAGGED = "gw"
 MAX_TAG = 100
 
 _NO_TAG = re.compile(r"[\s,\x00-\x1f\x7f]+")
-
 
 NO_INDEX_CHANGES = IndexChanges()
 
@@ -124,9 +118,7 @@ def _text(text: str, tags: tuple[str, ...], title: str, *, is_likened: bool = Fa
 
 
 def item_tags(letter: str, entry: dict[str, Any], text: str) -> tuple[str, ...]:
-    """The tags of an item: those it was given; of kinds that can't be given any, a few words that
-    stand out in it.
-    """
+    """The tags of an item as given; of kinds without any, a few words that stand out."""
     if letter in _UNTAGGED:
         return tuple(sorted(keywords(text, KEYWORD_TAGS)))
     given = entry.get("applies_to" if letter == "p" else "tags", ())
@@ -136,23 +128,6 @@ def item_tags(letter: str, entry: dict[str, Any], text: str) -> tuple[str, ...]:
 def tag_of(text: str) -> str:
     """A text as a tag: lowercase, a hyphen for spaces and commas, at most 100 characters."""
     return _NO_TAG.sub("-", text.strip().lower())[:MAX_TAG]
-
-
-def node_of(data: Mapping[str, Any]) -> Node:
-    """The node that a record's body holds."""
-    return Node(
-        data["id"],
-        data["type"],
-        data["summary"],
-        tuple(data.get("tags", ())),
-        dict(data.get("attributes", {})),
-    )
-
-
-def edge_of(data: Mapping[str, Any]) -> Edge:
-    """The edge that a record's body holds."""
-    attributes = dict(data.get("attributes", {}))
-    return Edge(data["source"], data["relation"], data["target"], attributes)
 
 
 def index_changes(
@@ -189,24 +164,28 @@ def _item_entries(
         paths = _paths_of(row.letter, entry)
         if row.letter == "h":
             paths = [artifact["path"] for artifact in body.get("artifacts", ())]
-        marks = [*_marks(kind, agent, row.task, text.tags), *_path_marks(paths)]
-        marks += [mark_of("severity", row.grade)] if row.letter == "g" else []
-        marks += text.bands
-        yield EntryRow(
-            row.address,
-            row.task,
-            kind,
-            agent,
-            _time_of(entry, record),
-            row.status,
-            record.position,
-            text.length,
-            text.traits,
-            text.heads,
-            text.passage,
-            text.words,
-            " ".join(marks),
-        )
+        said = (row.address, row.task, kind, agent, _time_of(entry, record), row.status)
+        severity = [mark_of("severity", row.grade)] if row.letter == "g" else []
+        yield _entry_row(said, record.position, text, paths, (*severity, *text.bands))
+
+
+def _entry_row(
+    said: tuple[str, str, str, str, str, str],
+    position: int,
+    text: IndexedText,
+    paths: Iterable[str],
+    marks: Iterable[str] = (),
+) -> EntryRow:
+    """The entry of a text; `said` are its address, task, kind, agent, time and status.
+
+    Filters ask for marks within the same index as the words, so a filter costs no results however
+    few entries pass it. A mark is a digest: names may hold anything.
+    """
+    _, task, kind, agent, _, _ = said
+    found = [mark_of("kind", kind), mark_of("agent", agent), mark_of("task", task)]
+    found += [mark_of("tag", tag) for tag in text.tags]
+    compared = (text.length, text.traits, text.heads, text.passage, text.words)
+    return EntryRow(*said, position, *compared, " ".join([*found, *_path_marks(paths), *marks]))
 
 
 def _time_of(entry: dict[str, Any], record: Record) -> str:
@@ -223,24 +202,11 @@ def _time_of(entry: dict[str, Any], record: Record) -> str:
 def _node_entries(record: Record, body: dict[str, Any], texts: IndexedTexts) -> Iterator[EntryRow]:
     task = record.stream.partition("/")[2]
     for index, data in enumerate(body.get("nodes", ())):
-        node, text = node_of(data), texts["nodes", index]
-        marks = _marks(KNOWLEDGE, record.author, task, text.tags)
-        marks += _path_marks([normal_path(node.attributes.get("path", "").strip())])
-        yield EntryRow(
-            NODE_PREFIX + node.id,
-            task,
-            KNOWLEDGE,
-            record.author,
-            record.at,
-            node.attributes.get("status") or "current",
-            record.position,
-            text.length,
-            text.traits,
-            text.heads,
-            text.passage,
-            text.words,
-            " ".join(marks),
-        )
+        node = node_of(data)
+        status = node.attributes.get("status") or "current"
+        said = (NODE_PREFIX + node.id, task, KNOWLEDGE, record.author, record.at, status)
+        path = normal_path(node.attributes.get("path", "").strip())
+        yield _entry_row(said, record.position, texts["nodes", index], [path])
 
 
 def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) -> Iterator[Edge]:
@@ -261,19 +227,15 @@ def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) 
 
 
 def _targets(letter: str, entry: dict[str, Any], body: dict[str, Any]) -> set[str]:
-    """The memories, references and files that an item names, as nodes."""
-    memories = _named_as(letter, entry, body, "memories")
-    references = _named_as(letter, entry, body, "references")
+    """The memories, references and files that an item names, as nodes.
+
+    Which artifacts of a decision are no files was found when it was written: keys of memories (that
+    were there, or that can't be anything else), or references to tasks, items, agents and files.
+    """
+    named: set[str] = {*entry.get("artifacts", ())} if letter == "d" else set()
+    memories, references = (named & {*body.get(field, ())} for field in ("memories", "references"))
     files = {*_paths_of(letter, entry)} - memories - references
     return {*(MEMORY_PREFIX + key for key in memories), *references, *(f"file:{p}" for p in files)}
-
-
-def _named_as(letter: str, entry: dict[str, Any], body: dict[str, Any], field: str) -> set[str]:
-    """The artifacts of a decision that are no files, as was found when it was written: keys of
-    memories (that were there, or that can't be anything else), or references to tasks, items,
-    agents and files.
-    """
-    return {*entry.get("artifacts", ())} & {*body.get(field, ())} if letter == "d" else set()
 
 
 def unlinked_artifacts(body: dict[str, Any]) -> list[Problem]:
@@ -293,9 +255,7 @@ def unlinked_artifacts(body: dict[str, Any]) -> list[Problem]:
 
 
 def is_key_only(name: str) -> bool:
-    """Whether an artifact can be the key of a memory and nothing else: no path of a file, and no
-    name of something that is known by other means.
-    """
+    """Whether an artifact can only be a memory's key: no path, and no other known name."""
     is_key = len(MEMORY_PREFIX + name) <= MAX_ID and name == name.strip() and name.isprintable()
     is_named = is_reference(name) or name.startswith(NODE_PREFIX)
     return bool(path_problems(name, "")) and bool(name) and is_key and not is_named
@@ -324,28 +284,13 @@ def _tags(
             yield (tag, data["id"])
 
 
-# Filters ask for marks within the same index as the words, so a filter costs no results however
-# few entries pass it. A mark is a digest: names may hold anything.
-
-
-@lru_cache(maxsize=4_096)
-def path_mark(path: str) -> str:
-    """The mark of an entry that names a file."""
-    return mark_of("path", path)
-
-
-def _marks(kind: str, agent: str, task: str, tags: Iterable[str]) -> list[str]:
-    marks = [mark_of("kind", kind), mark_of("agent", agent), mark_of("task", task)]
-    return marks + [mark_of("tag", tag) for tag in tags]
-
-
 def _path_marks(paths: Iterable[str]) -> list[str]:
     """Marks of the files that an item names, and of their parent folders."""
     found: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")
         found.update(dict.fromkeys("/".join(parts[:end]) for end in range(len(parts), 0, -1)))
-    return [path_mark(path) for path in found if path]
+    return [mark_of("path", path) for path in found if path]
 
 
 def item_node(row: ItemRow, tags: Sequence[str]) -> Node:

@@ -8,9 +8,10 @@ nothing is changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
+from passdown.core import kinds, schema
 from passdown.core.handoff import (
     CURRENT_LISTS,
     Decision,
@@ -24,34 +25,11 @@ from passdown.core.handoff import (
     TaskFields,
 )
 from passdown.core.items import fingerprint
-from passdown.core.kinds import FILE_LISTS, STOPS
 from passdown.core.results import HandoffCommand
-from passdown.core.schema import (
-    EMPTY,
-    KEPT,
-    MAX_ENTRIES,
-    Checks,
-    Part,
-    aliases_of,
-    as_plain,
-    check,
-    contradiction,
-    fields_of,
-    json_problems,
-    json_schema,
-    named_by_shape,
-    size_problems,
-    value_of,
-)
-from passdown.core.task_files import is_task_file_text, read_handoff_text
 from passdown.core.text import excerpt
+from passdown.core.types import JsonObject
 from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem, limited_problems, raise_problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from passdown.core.types import JsonObject
 
 _ENTRIES: dict[str, type[Any]] = {
     "decision": Decision,
@@ -85,21 +63,19 @@ class GivenHandoff(NamedTuple):
         """The same with further fields: they fill what it leaves out and add to its lists."""
         data = dict(self.data)
         found = list(self.contradictions)
-        for name, value in named_by_shape(Handoff, fields).items():
+        for name, value in schema.named_by_shape(Handoff, fields).items():
             known: Any = data.get(name)
-            if value in EMPTY and (value is None or name in data or name not in CURRENT_LISTS):
+            if value in schema.EMPTY and (
+                value is None or name in data or name not in CURRENT_LISTS
+            ):
                 continue
-            if known in EMPTY:
+            if known in schema.EMPTY:
                 data[name] = value
             elif isinstance(known, list) and isinstance(value, list | tuple):
                 data[name] = [*cast("list[Any]", known), *cast("list[Any]", value)]
             elif (one := cast("object", known)) and str(one) != str(value):
-                found.append(contradiction(name, one, value))
+                found.append(schema.contradiction(name, one, value))
         return self._replace(data=data, contradictions=tuple(found))
-
-    def as_written(self, problems: Iterable[Problem]) -> list[Problem]:
-        """Problems with the field names that the writer used."""
-        return renamed_problems(problems, self.names)
 
 
 HandoffLike = (
@@ -117,7 +93,7 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
     is_task_file = False
     raise_problems(
         "the handoff is refused",
-        [problem for given in (handoff, fields) for problem in size_problems(given)],
+        [problem for given in (handoff, fields) for problem in schema.size_problems(given)],
         next_step=NOTHING_CHANGED,
     )
     if handoff is None:
@@ -125,9 +101,11 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
     if isinstance(handoff, GivenHandoff):
         return handoff.with_fields(fields or {})
     if isinstance(handoff, str | bytes):
-        data, is_task_file = read_handoff_text(handoff), is_task_file_text(handoff)
+        from passdown.core.task_files import read_handoff_text
+
+        data, is_task_file = read_handoff_text(handoff)
     elif isinstance(handoff, Handoff | HandoffContext):
-        data = as_plain(handoff)
+        data = schema.as_plain(handoff)
     elif isinstance(handoff, HandoffCommand):
         return _prepared_handoff(handoff).with_fields(fields or {})
     elif isinstance(handoff, Mapping):
@@ -144,11 +122,9 @@ def read_handoff(handoff: object, fields: Mapping[str, Any] | None = None) -> Gi
             fields or {}
         )
     if _FOREIGN & data.keys():
-        from passdown.core.handoff_formats import to_handoff_format
-
         data = to_handoff_format(data)
-    own = named_by_shape(Handoff, data)
-    aliases = aliases_of(Handoff)
+    own = schema.named_by_shape(Handoff, data)
+    aliases = schema.aliases_of(Handoff)
     names = {aliases[name]: name for name in data if name in aliases and aliases[name] not in data}
     return GivenHandoff(own, names, is_task_file).with_fields(fields or {})
 
@@ -180,7 +156,7 @@ def _prepared_handoff(command: HandoffCommand) -> GivenHandoff:
         message = "it doesn't say what the handoff changes"
         faulty = Problem("state_delta", "wrong_type", message, "what preparing it gave")
         raise InvalidInput("the command is refused", [faulty]) from error
-    return GivenHandoff(named_by_shape(Handoff, command.prepared), prepared=hashes)
+    return GivenHandoff(schema.named_by_shape(Handoff, command.prepared), prepared=hashes)
 
 
 _FOREIGN = {
@@ -208,9 +184,7 @@ def renamed_problems(problems: Iterable[Problem], names: Mapping[str, str]) -> l
 
 
 class CheckedHandoff(NamedTuple):
-    """The outcome of a check: the handoff as it is recorded (None when it has errors), and every
-    problem, up to as many as `errors.limited_problems` lists.
-    """
+    """The result of a check: the handoff as recorded, None with errors, and its problems."""
 
     data: JsonObject | None
     problems: tuple[Problem, ...]
@@ -218,7 +192,7 @@ class CheckedHandoff(NamedTuple):
     @property
     def handoff(self) -> Handoff | None:
         """The handoff as a value."""
-        return None if self.data is None else value_of(Handoff, self.data)
+        return None if self.data is None else schema.value_of(Handoff, self.data)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -234,31 +208,22 @@ class CheckedHandoff(NamedTuple):
 def check_handoff(
     given: GivenHandoff | JsonObject, *, changed_files: Sequence[str] | None = None
 ) -> CheckedHandoff:
-    """Check a handoff that was read, or plain data.
-
-    `changed_files`, where the caller knows them, are what the file lists must account for.
-    """
+    """Check a handoff, read or plain; its lists must account for `changed_files` if known."""
     data: object = given.data if isinstance(given, GivenHandoff) else given
-    plain, checks = check(Handoff, data)
+    plain, checks = schema.check(Handoff, data)
     checks.errors += given.contradictions if isinstance(given, GivenHandoff) else ()
     if checks.has_errors:
         rules = _rules_on_faulty(data, checks, changed_files)
         return CheckedHandoff(None, limited_problems((*checks.errors, *rules, *checks.unknown)))
     rules = broken_rules(plain, changed_files)
     recorded, extra = _recorded(plain)
-    recorded |= {name: [] for name in CURRENT_LISTS if _is_given_empty(data, name)}
-    rules += json_problems(extra, "metadata")
+    recorded |= {name: [] for name in CURRENT_LISTS if data.get(name) in ([], ())}
+    rules += schema.json_problems(extra, "metadata")
     problems = limited_problems((*checks.unknown, *rules, *recommendations(plain)))
     if any(problem.level == "error" for problem in problems):
         return CheckedHandoff(None, problems)
-    metadata = as_plain(extra)
+    metadata = schema.as_plain(extra)
     return CheckedHandoff({**recorded, "metadata": metadata} if metadata else recorded, problems)
-
-
-def _is_given_empty(data: object, name: str) -> bool:
-    """Whether a list is given, and nothing is in it."""
-    given: object = cast("Mapping[str, object]", data).get(name)
-    return isinstance(given, list | tuple) and not given
 
 
 def check_task(data: object) -> tuple[JsonObject, list[Problem]]:
@@ -276,50 +241,42 @@ def check_entry(kind: str, data: object) -> tuple[JsonObject, list[Problem]]:
 
 
 def checked_fields(kind: type[Any], data: object) -> tuple[JsonObject, list[Problem]]:
-    """Data as a declared shape has it (empty when it has errors), and every problem.
-
-    Undeclared fields are under `metadata`.
-    """
-    if too_much := size_problems(data):
+    """Data as a shape has it, undeclared fields under `metadata`; {} with errors; all problems."""
+    if too_much := schema.size_problems(data):
         return {}, too_much
-    plain, checks = check(kind, data)
-    fields = fields_of(kind)
+    plain, checks = schema.check(kind, data)
+    fields = schema.fields_of(kind)
     extra = {name: value for name, value in plain.items() if name not in fields}
-    checks.errors += json_problems(extra, "") if extra else []
+    checks.errors += schema.json_problems(extra, "") if extra else []
     problems = list(limited_problems(checks.problems()))
     if checks.has_errors:
         return {}, problems
     known = {name: value for name, value in plain.items() if name in fields}
-    return ({**known, "metadata": as_plain(extra)} if extra else known), problems
+    return ({**known, "metadata": schema.as_plain(extra)} if extra else known), problems
 
 
 def handoff_schema() -> JsonObject:
     """The JSON Schema of a handoff."""
-    return json_schema(Handoff)
-
-
-def task_schema() -> JsonObject:
-    """The JSON Schema of a task."""
-    return json_schema(TaskFields)
+    return schema.json_schema(Handoff)
 
 
 def as_error(problem: Problem) -> Problem:
     """A problem where nothing unknown is kept: each is an error, an unknown field too."""
-    fix = "leave it out" if problem.fix == KEPT else problem.fix
+    fix = "leave it out" if problem.fix == schema.KEPT else problem.fix
     return problem._replace(level="error", fix=fix)
 
 
 def _rules_on_faulty(
-    data: object, checks: Checks, changed_files: Sequence[str] | None
+    data: object, checks: schema.Checks, changed_files: Sequence[str] | None
 ) -> list[Problem]:
     """The rules across fields, also for input with faulty fields: all problems at once."""
     if not isinstance(data, dict):
         return []
     raw: JsonObject = {}
-    for name, value in named_by_shape(Handoff, cast("JsonObject", data)).items():
+    for name, value in schema.named_by_shape(Handoff, cast("JsonObject", data)).items():
         if isinstance(value, list):
             entries = cast("list[object]", value)
-            entries = [] if len(entries) > MAX_ENTRIES else entries
+            entries = [] if len(entries) > schema.MAX_ENTRIES else entries
             raw[str(name)] = [entry for entry in entries if isinstance(entry, dict)]
         elif isinstance(value, str) and name in ("outcome", "from_agent", "to_agent", "stopped"):
             raw[name] = value
@@ -332,7 +289,7 @@ def _recorded(plain: JsonObject) -> tuple[JsonObject, JsonObject]:
     extra: JsonObject = {}
     _give_ids(plain["patterns_discovered"], Pattern, "pattern")
     _give_ids(plain["gotchas"], Gotcha, "gotcha")
-    found = Part(Handoff).recorded(plain, "", extra)
+    found = schema.Part(Handoff).recorded(plain, "", extra)
     found.pop("metadata", None)
     return found, {**extra.pop("", {}), **plain["metadata"], **extra}
 
@@ -343,7 +300,7 @@ def _give_ids(entries: list[JsonObject], kind: type[Any], prefix: str) -> None:
     numbers: dict[str, int] = {}
     for entry in entries:
         if not entry["id"]:
-            content = {name: entry[name] for name in fields_of(kind)}
+            content = {name: entry[name] for name in schema.fields_of(kind)}
             base = identity = f"{prefix}-{fingerprint(content)[:8]}"
             while identity in taken:
                 # Each number is tried once, however many entries say the same.
@@ -362,11 +319,11 @@ def broken_rules(handoff: Mapping[str, Any], changed_files: Sequence[str] | None
     found: list[Problem] = []
     stopped = handoff.get("stopped")
     if outcome == "partial" and not handoff.get("blockers") and not stopped:
-        expected = f"what is in the way; or what ran out, as stopped: {' | '.join(STOPS)}"
+        expected = f"what is in the way; or what ran out, as stopped: {' | '.join(kinds.STOPS)}"
         found.append(_required("blockers", "outcome is partial", expected))
     elif outcome in ("failed", "blocked") and not handoff.get("blockers"):
         found.append(_required("blockers", f"outcome is {outcome}", "what is in the way"))
-    if stopped and outcome != "partial":
+    if stopped and outcome not in ("partial", None):
         message = f"{stopped} ran out, but outcome is {outcome}"
         fix = "outcome partial, or leave stopped out"
         found.append(Problem("stopped", "contradiction", message, "outcome: partial", fix))
@@ -391,11 +348,14 @@ def _required(path: str, because: str, expected: str) -> Problem:
 
 
 def _blocker_details(handoff: Mapping[str, Any], outcome: str) -> list[Problem]:
-    wanted = {"failed": "suggested_resolution", "blocked": "blocking_tasks"}.get(outcome)
-    if wanted is None:
+    wanted, expected = {
+        "failed": ("suggested_resolution", "what would help"),
+        "blocked": ("blocking_tasks", "ids of the tasks that wait, such as the task itself"),
+    }.get(outcome, ("", ""))
+    if not wanted:
         return []
     return [
-        _required(f"blockers[{index}].{wanted}", f"outcome is {outcome}", f"a {wanted} each")
+        _required(f"blockers[{index}].{wanted}", f"outcome is {outcome}", expected)
         for index, blocker in enumerate(handoff.get("blockers") or ())
         if not blocker.get(wanted)
     ]
@@ -406,7 +366,7 @@ def _unlisted_files(
 ) -> list[Problem]:
     if not changed_files:
         return []
-    named = [entry.get("path") for name in FILE_LISTS for entry in handoff.get(name) or ()]
+    named = [entry.get("path") for name in kinds.FILE_LISTS for entry in handoff.get(name) or ()]
     if not named:
         first = ", ".join(changed_files[:3]) + (" and more" if len(changed_files) > 3 else "")
         message = f"is missing, and {len(changed_files)} files changed ({excerpt(first, 120)})"
@@ -421,7 +381,7 @@ def _unlisted_files(
 def _duplicate_paths(handoff: Mapping[str, Any]) -> list[Problem]:
     """A path that one list names twice: which entry holds can't be known."""
     found: list[Problem] = []
-    for name in FILE_LISTS:
+    for name in kinds.FILE_LISTS:
         seen: set[str] = set()
         for index, entry in enumerate(handoff.get(name) or ()):
             path: Any = entry.get("path")
@@ -437,18 +397,226 @@ def _duplicate_paths(handoff: Mapping[str, Any]) -> list[Problem]:
 def recommendations(handoff: Mapping[str, Any]) -> list[Problem]:
     """Warnings for recommended fields that are missing."""
     return [
-        Problem(name, "recommended", "is missing", _lower(field.description), level="warning")
-        for name, field in fields_of(Handoff).items()
+        Problem(name, "recommended", "is missing", said[:1].lower() + said[1:], level="warning")
+        for name, field in schema.fields_of(Handoff).items()
         if field.level == "recommended" and not handoff.get(name)
+        for said in (field.description,)
     ]
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
 
 
 def detail_score(handoff: Mapping[str, Any]) -> int:
     """How much of the schema a valid handoff fills, 0 to 100, by the weights of its fields."""
-    weights = {name: field.weight for name, field in fields_of(Handoff).items()}
+    weights = {name: field.weight for name, field in schema.fields_of(Handoff).items()}
     filled = sum(weight for name, weight in weights.items() if handoff.get(name))
     return round(100 * filled / sum(weights.values()))
+
+
+# -- two neighbouring formats, read and written: state files and switch artifacts
+
+ARTIFACT_VERSION = "1.0"
+
+_STATE_MARKS = {"decisions_made", "blocking_issues", "task_title", "quality_gates_passed"}
+_ARTIFACT_MARKS = {"story_context", "next_action"}
+_SHA256 = re.compile(r"(sha256:)?[0-9a-f]{64}")
+
+
+def to_handoff_format(data: JsonObject) -> JsonObject:
+    """JsonObject data in the handoff's own shape, whichever of the three shapes it came in."""
+    inner = data.get("handoff")
+    if isinstance(inner, dict) and "from_agent" in inner:
+        around = {name: value for name, value in data.items() if name != "handoff"}
+        return to_handoff_format({**around, **cast("JsonObject", inner)})
+    if _STATE_MARKS & data.keys():
+        return _from_state_file(data)
+    if _ARTIFACT_MARKS & data.keys():
+        return _from_artifact(data)
+    return data
+
+
+def _from_state_file(data: JsonObject) -> JsonObject:
+    kept = {k: v for k, v in data.items() if k not in _STATE_ONLY}
+    handoff = {_STATE_NAMES.get(name, name): value for name, value in kept.items()}
+    handoff["artifacts"] = _artifacts(data.get("artifacts", []))
+    # Their parts have names of their own, which are aliases of a handoff's.
+    handoff["decisions"] = data.get("decisions_made", [])
+    handoff["blockers"] = data.get("blocking_issues", [])
+    handoff["gates"] = _gates(data)
+    _keep(handoff, "state_file", data, _STATE_FACTS)
+    handoff.setdefault("outcome", "completed")
+    version = data.get("version")
+    if isinstance(version, int) and not isinstance(version, bool):
+        handoff["expect_version"] = version - 1
+    elif version is not None:
+        handoff["expect_version"] = version
+    return handoff
+
+
+_STATE_NAMES = {
+    "task_id": "task",
+    "source_agent": "from_agent",
+    "target_agent": "to_agent",
+    "context_summary": "summary",
+}
+_STATE_FACTS = ("task_title", "previous_phase", "phase_started_at", "handoff_timestamp")
+_STATE_ONLY = {
+    *_STATE_FACTS,
+    "decisions_made",
+    "blocking_issues",
+    "quality_gates_passed",
+    "quality_gates_failed",
+    "version",
+    "artifacts",
+}
+
+
+def _keep(handoff: JsonObject, shape: str, data: JsonObject, names: tuple[str, ...]) -> None:
+    """Put what a handoff has no field for under its metadata."""
+    facts = {name: data[name] for name in names if data.get(name) not in (None, "")}
+    metadata = handoff.get("metadata", {})
+    if facts and isinstance(metadata, dict):
+        handoff["metadata"] = {**cast("JsonObject", metadata), shape: facts}
+
+
+def _gates(data: JsonObject) -> Any:
+    """The results of both lists; one that is no list is passed on for the schema to refuse."""
+    found: list[JsonObject] = []
+    for result in ("passed", "failed"):
+        names: object = data.get(f"quality_gates_{result}") or []
+        if not isinstance(names, list):
+            return names
+        found += [{"name": name, "result": result} for name in cast("list[Any]", names)]
+    return found
+
+
+def _artifacts(given: object) -> Any:
+    """Artifacts whose hash, if it is a SHA-256, has the handoff's name; any other isn't trusted."""
+    if not isinstance(given, list):
+        return given
+    found: list[Any] = []
+    for artifact in cast("list[Any]", given):
+        if isinstance(artifact, dict) and "content_hash" in artifact:
+            parts = dict(cast("JsonObject", artifact))
+            odd = parts.pop("content_hash")
+            is_hash = odd is None or (isinstance(odd, str) and _SHA256.fullmatch(odd))
+            found.append({**parts, "sha256" if is_hash else "content_hash": odd})
+        else:
+            found.append(artifact)
+    return found
+
+
+def _from_artifact(data: JsonObject) -> JsonObject:
+    given: object = data.get("story_context") or {}
+    story = cast("JsonObject", given) if isinstance(given, dict) else {}
+    dropped = {"story_context", "next_action", "version", "timestamp", "files_modified"}
+    handoff = {k: v for k, v in data.items() if k not in dropped}
+    handoff["story"] = given
+    handoff.setdefault("task", story.get("story_id"))
+    # An artifact lists the newest first, a handoff in the order of happening.
+    reason, changed = {"rationale": kinds.NOT_STATED}, {"change": "modify"}
+    handoff["decisions"] = _reversed(data.get("decisions", []), "summary", reason)
+    handoff["artifacts"] = _reversed(data.get("files_modified", []), "path", changed)
+    _keep(handoff, "switch_artifact", data, ("version", "timestamp"))
+    handoff["blockers"] = data.get("blockers", [])
+    if data.get("next_action"):
+        handoff["suggested_next_steps"] = [{"step": data["next_action"], "priority": "high"}]
+    handoff.setdefault("outcome", "partial" if handoff["blockers"] else "completed")
+    return handoff
+
+
+def _reversed(parts: object, text: str, defaults: JsonObject) -> Any:
+    """Parts in reversed order, each with defaults; what is no list is for the check to refuse."""
+    if not isinstance(parts, list):
+        return parts
+    entries = reversed(cast("list[Any]", parts))
+    return [
+        {**defaults, **(cast("JsonObject", e) if isinstance(e, dict) else {text: e})}
+        for e in entries
+    ]
+
+
+def state_file(state: JsonObject) -> JsonObject:
+    """A task's state document as a state file."""
+    return {
+        "task_id": state["task_id"],
+        "task_title": state["title"],
+        "phase": state["phase"],
+        "previous_phase": state["previous_phase"],
+        "phase_started_at": state["phase_started_at"],
+        "artifacts": [_file_artifact(a) for a in state["artifacts"]],
+        "context_summary": state["context_summary"],
+        "decisions_made": [_file_decision(d) for d in state["decisions"]],
+        "blocking_issues": [_file_blocker(b) for b in state["blockers"] if b["status"] == "open"],
+        "warnings": [w["text"] for w in state["warnings"] if w["status"] == "active"],
+        "quality_gates_passed": state["gates_passed"],
+        "quality_gates_failed": state["gates_failed"],
+        "source_agent": state["source_agent"],
+        "target_agent": state["target_agent"],
+        "handoff_timestamp": state["handoff_at"],
+        "version": state["version"],
+    }
+
+
+def _file_artifact(artifact: JsonObject) -> JsonObject:
+    return {
+        "path": artifact["path"],
+        "artifact_type": artifact["type"],
+        "content_hash": artifact.get("sha256"),
+        "size_bytes": artifact.get("size_bytes"),
+    }
+
+
+def _file_decision(decision: JsonObject) -> JsonObject:
+    return {
+        "decision": decision["summary"],
+        "rationale": decision["rationale"],
+        "timestamp": decision["at"],
+        "agent": decision["agent"],
+        "alternatives": decision.get("alternatives", []),
+    }
+
+
+def _file_blocker(blocker: JsonObject) -> JsonObject:
+    return {
+        "issue": blocker["blocker"],
+        "severity": blocker["severity"],
+        "suggested_action": blocker.get("suggested_resolution", ""),
+        "requires_human": blocker.get("requires_human", False),
+    }
+
+
+def switch_artifact(state: JsonObject, state_path: str) -> JsonObject:
+    """A task's state document as a switch artifact; what its limits cut is counted and named."""
+    live = [d for d in state["decisions"] if d["status"] in ("accepted", "proposed")]
+    reasons = ["" if d["rationale"] == kinds.NOT_STATED else f" ({d['rationale']})" for d in live]
+    decisions = [f"{d['summary']}{why}" for d, why in zip(live, reasons, strict=True)][::-1]
+    files = [a["path"] for a in reversed(state["artifacts"])]
+    rank = ("blocker", "high", "medium", "low").index
+    open_blockers = [b for b in state["blockers"] if b["status"] == "open"]
+    blockers = [b["blocker"] for b in sorted(open_blockers, key=lambda b: rank(b["severity"]))]
+    steps = [n["step"] for n in state["next_steps"] if n["status"] == "open"]
+    stories: list[JsonObject] = [h["story"] for h in state["handoffs"] if "story" in h]
+    story: JsonObject = stories[-1] if stories else {}
+    limits = {
+        "decisions": kinds.MAX_DECISIONS,
+        "files_modified": kinds.MAX_FILES,
+        "blockers": kinds.MAX_BLOCKERS,
+    }
+    lists = {"decisions": decisions, "files_modified": files, "blockers": blockers}
+    cut = {name: len(lists[name]) - limits[name] for name in lists}
+    return {
+        "version": ARTIFACT_VERSION,
+        "timestamp": state["handoff_at"] or state["updated_at"],
+        "from_agent": state["source_agent"],
+        "to_agent": state["target_agent"],
+        "story_context": {
+            "story_id": story.get("id") or state["task_id"],
+            "story_path": story.get("path", ""),
+            "story_status": story.get("status") or state["phase"],
+            "current_task": story.get("current_task") or state["title"],
+            "branch": story.get("branch", ""),
+        },
+        **{name: lists[name][: limits[name]] for name in lists},
+        "next_action": steps[0] if steps else "",
+        "omitted": {name: count for name, count in cut.items() if count > 0},
+        "full_record": state_path,
+    }

@@ -123,39 +123,32 @@ def _encode(value: object, path: str, depth: int) -> bytes:
     scalar = _encode_scalar(value)
     if scalar is not None:
         return scalar
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[object, object]", value)
-        return _chunk(b"D", _encode_pairs(pairs, path, depth))
-    if isinstance(value, (list, tuple)):
-        entries = enumerate(cast("list[object]", value))
-        return _chunk(b"L", b"".join(_encode(v, f"{path}[{i}]", depth + 1) for i, v in entries))
     if isinstance(value, (set, frozenset)):
         members = cast("set[object]", value)
         where = f"{path}{{}}"
         return _chunk(b"S", b"".join(sorted(_encode(v, where, depth + 1) for v in members)))
-    if (fields := _dataclass_fields(value)) is not None:
-        name = _encode(type(value).__qualname__, path, depth)
-        return _chunk(b"C", name + _encode_pairs(fields, path, depth))
-    raise _unreadable(
-        path,
-        "wrong_type",
-        f"{type(value).__qualname__} can't be checksummed by value",
-        "plain data (dict, list, text, number), or exclude the field",
-    )
+    parts = _parts(value, path)
+    if parts is None:
+        raise _unreadable(
+            path,
+            "wrong_type",
+            f"{type(value).__qualname__} can't be checksummed by value",
+            "plain data (dict, list, text, number), or exclude the field",
+        )
+    if parts.tag == b"L":
+        encoded = [_encode(part, where, depth + 1) for _, where, part in parts.parts]
+        return _chunk(b"L", b"".join(encoded))
+    pairs = [
+        (_encode(key, where, depth + 1), _encode(part, where, depth + 1))
+        for key, where, part in parts.parts
+    ]
+    name = _encode(parts.name, path, depth) if parts.tag == b"C" else b""
+    return _chunk(parts.tag, name + b"".join(key + part for key, part in sorted(pairs)))
 
 
 def _unreadable(path: str, code: str, message: str, expected: str) -> InvalidInput:
     problem = Problem(path or "the state", code, message, expected)
     return InvalidInput("the state can't be checksummed", [problem])
-
-
-def _encode_pairs(pairs: Mapping[object, object], path: str, depth: int) -> bytes:
-    parts: list[tuple[bytes, bytes]] = []
-    for key, value in pairs.items():
-        where = child_path(path, key)
-        parts.append((_encode(key, where, depth + 1), _encode(value, where, depth + 1)))
-    parts.sort()
-    return b"".join(key + value for key, value in parts)
 
 
 def _encode_scalar(value: object) -> bytes | None:
@@ -168,16 +161,11 @@ def _encode_scalar(value: object) -> bytes | None:
         # hex, not decimal: Python refuses to write very long decimals
         return _chunk(b"i", b"%x" % value)
     if isinstance(value, float):
-        return _chunk(b"f", _float_text(value).encode())
+        # Zero and NaN have one spelling each, whatever their sign.
+        return _chunk(b"f", (float.hex(value) if value else "0").encode())
     if isinstance(value, bytes):
         return _chunk(b"b", value)
     return _encode_moment(value)
-
-
-def _float_text(value: float) -> str:
-    if value == 0:
-        return "0"  # whatever its sign
-    return float.hex(value)  # NaN has one spelling, whatever its sign and payload
 
 
 def _encode_moment(value: object) -> bytes | None:
@@ -218,38 +206,41 @@ class _Differences(NamedTuple):
 
 def _compare(old: object, new: object, path: str, found: _Differences) -> None:
     """Note in `found` each place where `old` and `new` differ."""
-    left, right = _parts(old, path), _parts(new, path)
-    if left is None or right is None or left.kind != right.kind:
+    left, right = _parts(_plain(old), path), _parts(_plain(new), path)
+    if left is None or right is None or left[:2] != right[:2]:
         if _encode(old, path, 0) != _encode(new, path, 0):
             found.changed.append(path)
         return
-    for key, (where, value) in left.items.items():
-        if key in right.items:
-            _compare(value, right.items[key][1], where, found)
+    # By encoded key, since 1 and True are one key to a dict and two to a checksum.
+    before, after = (
+        {_encode(key, where, 0): (where, part) for key, where, part in each.parts}
+        for each in (left, right)
+    )
+    for key, (where, part) in before.items():
+        if key in after:
+            _compare(part, after[key][1], where, found)
         else:
             found.missing.append(where)
-    found.added.extend(where for key, (where, _) in right.items.items() if key not in left.items)
+    found.added.extend(where for key, (where, _) in after.items() if key not in before)
 
 
 class _Parts(NamedTuple):
-    """The parts of a value: its kind, and path and value of each part by encoded key."""
+    """What a value is made of: a tag and a name for its type; key, path and value of each part."""
 
-    kind: str
-    items: dict[bytes, tuple[str, object]]
+    tag: bytes
+    name: str
+    parts: list[tuple[object, str, object]]
 
 
 def _parts(value: object, path: str) -> _Parts | None:
     """The parts of a dict, list or dataclass; None for a value that is compared as a whole."""
-    value = _plain(value)
     if isinstance(value, (list, tuple)):
         entries = enumerate(cast("list[object]", value))
-        return _Parts("list", {b"%d" % i: (f"{path}[{i}]", v) for i, v in entries})
-    if isinstance(value, Mapping):
-        kind, pairs = "dict", cast("Mapping[object, object]", value)
-    elif (fields := _dataclass_fields(value)) is not None:
-        kind, pairs = f"class {type(value).__qualname__}", fields
-    else:
-        return None
-    # By encoded key, since 1 and True are one key to a dict and two to a checksum.
-    named = ((k, child_path(path, k), v) for k, v in pairs.items())
-    return _Parts(kind, {_encode(key, where, 0): (where, item) for key, where, item in named})
+        return _Parts(b"L", "", [(index, f"{path}[{index}]", part) for index, part in entries])
+    tag, name, pairs = b"D", "", cast("Mapping[object, object]", value)
+    if not isinstance(value, Mapping):
+        fields = _dataclass_fields(value)
+        if fields is None:
+            return None
+        tag, name, pairs = b"C", type(value).__qualname__, fields
+    return _Parts(tag, name, [(key, child_path(path, key), pairs[key]) for key in pairs])

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from passdown.core.kinds import NOT_STATED
 from passdown.core.text import visible
 from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
 from passdown.core.values import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 TITLE_LENGTH = 120
 _HANDOFF_ITEM = (
@@ -45,9 +42,7 @@ def fact_text(entry: dict[str, Any]) -> str:
 
 
 def shown_command(entry: dict[str, Any]) -> str:
-    """The command of a precondition as it runs: with its shell, if it has one. It is on one line,
-    and line breaks in it can be seen.
-    """
+    """The command of a precondition as it runs, with its shell, visible and on one line."""
     command = str(entry["command"])
     if entry.get("shell"):
         import shlex
@@ -123,9 +118,8 @@ def cited_paths_of_body(body: dict[str, Any]) -> list[str]:
     return sorted(found - {entry["path"] for entry in body.get("artifacts", ())})[:MAX_CITED]
 
 
-if TYPE_CHECKING:
-    Entry = dict[str, Any]
-    Fields = tuple[tuple[str, str], ...]
+Entry = dict[str, Any]
+Fields = tuple[tuple[str, str], ...]
 
 LENGTHS = ("line", "short", "full")
 MAX_LABEL = 200
@@ -203,9 +197,7 @@ def item_lines(letter: str, ordinal: int, entry: Entry) -> tuple[str, str, str]:
 
 
 def _quoted(text: str) -> str:
-    """An earlier value inside a line that somebody else wrote: it can't end there, or begin a field
-    of that line.
-    """
+    """An earlier value inside somebody else's line: it can't end that, or begin a field."""
     return text.translate(str.maketrans("|()", "/[]"))
 
 
@@ -251,23 +243,15 @@ def _value(value: Any) -> str:
 
 def item_sizes(letter: str, entry: Entry) -> Sizes:
     """How long an item's lines are but for its number, which it gets when it is written."""
-    count: Callable[[str], int] = vocabulary(DEFAULT_COUNTER)
-    tokens: list[int] = []
-    long: list[int] = []
-    before = ""
-    for line in _after_number(letter, entry):
-        is_same = line == before
-        tokens.append(tokens[-1] if is_same else count(line))
-        long.append(long[-1] if is_same else units(line))
-        before = line
-    return Sizes((tokens[0], tokens[1], tokens[2]), (long[0], long[1], long[2]))
+    line, short, full = _after_number(letter, entry)
+    count = {text: vocabulary(DEFAULT_COUNTER)(text) for text in {line, short, full}}
+    tokens = (count[line], count[short], count[full])
+    return Sizes(tokens, (units(line), units(short), units(full)))
 
 
 def sizes_text(sizes: Sizes, ordinal: int) -> str:
-    """The sizes of a numbered item's lines, as they are kept in its row.
-
-    A number ends where a token does: `-`, the letter, and three digits to a token.
-    """
+    """The sizes of a numbered item's lines, as its row keeps them."""
+    # A number ends where a token does: `-`, the letter, and three digits to a token.
     digits = len(str(ordinal))
     tokens, long = 2 - (-digits // 3), 3 + digits
     numbers = (*(size + tokens for size in sizes.tokens), *(size + long for size in sizes.units))
@@ -277,8 +261,8 @@ def sizes_text(sizes: Sizes, ordinal: int) -> str:
 @lru_cache(maxsize=4_096)
 def sizes_of(text: str) -> Sizes:
     """The sizes that a row keeps."""
-    numbers = [int(part) for part in text.split()]
-    return Sizes((numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]))
+    line, short, full, *long = map(int, text.split())
+    return Sizes((line, short, full), (long[0], long[1], long[2]))
 
 
 def labels_of(letter: str, entry: Entry) -> list[str]:

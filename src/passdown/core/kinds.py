@@ -26,6 +26,7 @@ TASK_LISTS = (*TASK_STATUSES, READY, WAITING)
 """What tasks can be listed by."""
 
 SCHEMA_VERSION = "1.0"
+STATE_SCHEMA = "passdown/state/1"
 FILE_LISTS = ("files_created", "files_modified", "artifacts")
 """The lists of a handoff that name files."""
 

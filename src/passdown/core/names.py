@@ -76,6 +76,16 @@ def agent_problems(value: object, path: str) -> list[Problem]:
     return found
 
 
+def suggest_agent(text: str) -> str:
+    """`text` as an agent's name: `Research-Agent` for `Research Agent`, `assistant-agent` for the
+    role `Assistant`; empty when nothing is left.
+    """
+    folded = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    name = re.sub("[^A-Za-z0-9._-]+", "-", folded).strip("-._")[:MAX_AGENT].strip("-._")
+    names = (name, f"{name[: MAX_AGENT - 6].lower()}-agent") if name else ()
+    return next((each for each in names if not agent_problems(each, "agent")), "")
+
+
 def key_problems(key: object, path: str = "key") -> list[Problem]:
     """What is wrong with an idempotency key: it is a short text on one line, and no secret."""
     found = text_problems(key, path, max_length=MAX_KEY)
@@ -179,7 +189,19 @@ def _path_problem(value: str) -> Problem | None:
         if len(parts) > MAX_PATH_PARTS:
             message = f"'{excerpt(value)}' has {len(parts)} parts"
             return Problem("", "too_long", message, f"at most {MAX_PATH_PARTS}")
-        fault = _path_fault(value) or _first_part_fault(parts)
+        faults = (
+            (not value, "is empty"),
+            (re.search(_CONTROL, value), "contains a control character"),
+            (re.search(_BIDI, value), _TURNS),
+            ("\\" in value, "contains a backslash"),
+            (":" in value, "contains a colon (a drive, a URL or a stream)"),
+            (value.startswith("/"), "is absolute"),
+            (parts == [""], "names no file"),
+            (".." in parts, "steps out to a parent folder"),
+            (re.search(r"[. ](/|\Z)", "/".join(parts)), "has a part that ends in a dot or a space"),
+            (any(map(_DEVICE.fullmatch, parts)), "names a device on Windows"),
+        )
+        fault = next((fault for is_faulty, fault in faults if is_faulty), "")
     if not fault:
         return None
     expected = "a path relative to the project, such as src/auth.py"
@@ -187,33 +209,6 @@ def _path_problem(value: str) -> Problem | None:
 
 
 _known_problem = lru_cache(maxsize=512)(_path_problem)
-
-
-def _path_fault(value: str) -> str:
-    faults = (
-        (not value, "is empty"),
-        (re.search(_CONTROL, value), "contains a control character"),
-        (re.search(_BIDI, value), _TURNS),
-        ("\\" in value, "contains a backslash"),
-        (":" in value, "contains a colon (a drive, a URL or a stream)"),
-        (value.startswith("/"), "is absolute"),
-        (not normal_path(value), "names no file"),
-    )
-    return next((fault for is_faulty, fault in faults if is_faulty), "")
-
-
-def _first_part_fault(parts: list[str]) -> str:
-    return next((fault for fault in map(_part_fault, parts) if fault), "")
-
-
-def _part_fault(part: str) -> str:
-    if part == "..":
-        return "steps out to a parent folder"
-    if part.endswith((".", " ")):
-        return "has a part that ends in a dot or a space"
-    if _DEVICE.fullmatch(part):
-        return "names a device on Windows"
-    return ""
 
 
 def normal_path(value: str) -> str:

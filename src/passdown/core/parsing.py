@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from passdown.core.text import child_path, excerpt, has_lone_surrogate
 from passdown.errors import InvalidInput, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 32
@@ -28,7 +25,7 @@ def load_json(
     Raises InvalidInput: too_large, invalid_utf8, lone_surrogate, too_deep, duplicate_key,
     not_finite, out_of_range (integers beyond 2**53 - 1 too) or invalid_json.
     """
-    source = _decode(text, max_bytes)
+    source = decoded(text, max_bytes)
     _check_json_depth(source, max_depth)
     try:
         value: object = json.loads(
@@ -59,8 +56,11 @@ def load_yaml(
     import yaml as untyped_yaml
 
     yaml: Any = untyped_yaml
-    source = _decode(text, max_bytes)
-    _check_controls(source)
+    source = decoded(text, max_bytes)
+    found = re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]", source)
+    if found:
+        message = f"the character {excerpt(found.group())} at {_place(source, found.start())}"
+        _refuse("control_character", message, "printable text", "remove it or write an escape")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         return _YamlBuilder(yaml.parse(source, Loader=loader), max_depth).document()
@@ -77,7 +77,7 @@ def _refuse(code: str, message: str, expected: str = "", fix: str = "", path: st
     raise InvalidInput("The text can't be read", [Problem(path, code, message, expected, fix)])
 
 
-def _decode(text: str | bytes, max_bytes: int) -> str:
+def decoded(text: str | bytes, max_bytes: int = MAX_BYTES) -> str:
     """`text` as str without a byte order mark, once its size and characters are in order."""
     size = len(text)
     if isinstance(text, str) and size <= max_bytes and not text.isascii():
@@ -188,13 +188,6 @@ def _check_surrogates(value: object, path: str = "") -> None:
     elif isinstance(value, list):
         for index, item in enumerate(cast("list[object]", value)):
             _check_surrogates(item, f"{path}[{index}]")
-
-
-def _check_controls(source: str) -> None:
-    found = re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]", source)
-    if found:
-        message = f"the character {excerpt(found.group())} at {_place(source, found.start())}"
-        _refuse("control_character", message, "printable text", "remove it or write an escape")
 
 
 class _Mark(Protocol):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable
+from typing import Any, cast
 
 from passdown.core.text import child_path, has_lone_surrogate
 from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 MAX_CANONICAL_DEPTH = 64
 MAX_INTEGER = 2**53 - 1
@@ -30,7 +27,7 @@ def canonical_bytes(value: object) -> bytes:
     Takes dict (text keys), list, tuple, str, int, bool, float and None. Raises InvalidInput with
     every fault (not_finite, out_of_range, wrong_type, lone_surrogate, nul_character, too_deep).
     """
-    kind = _survey((value,), 0)
+    kind = _survey(value)
     if kind == _FAULTY:
         raise _refusal(value)
     text = _encode_simple(value) if kind == _SIMPLE else _encode(value)
@@ -49,41 +46,35 @@ def digest_bytes(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-def _survey(items: Iterable[object], depth: int) -> int:
-    """The most demanding kind among `items` and all below them. Strings are checked later."""
+def _survey(value: object) -> int:
+    """The most demanding kind among a value and all below it. Strings are checked later."""
     worst = _SIMPLE
-    for item in items:
-        cls = type(item)
-        if cls is str or item is None or cls is bool:
-            continue
-        kind = _survey_one(item, depth)
-        if kind == _FAULTY:
-            return _FAULTY
-        worst = worst or kind
+    # The last first, so that what contains itself is soon too deep.
+    waiting: list[tuple[Iterable[object], int]] = [((value,), 0)]
+    while waiting:
+        items, depth = waiting.pop()
+        for item in items:
+            if type(item) is str or item is None or isinstance(item, str):
+                continue
+            if isinstance(item, int | float):
+                kind = _survey_number(item)
+            elif depth >= MAX_CANONICAL_DEPTH or not isinstance(item, (dict, list, tuple)):
+                return _FAULTY
+            else:
+                mapping = cast("dict[object, object]", item) if isinstance(item, dict) else None
+                kind = _SIMPLE if mapping is None else _survey_keys(mapping)
+                below = cast("list[object]", item) if mapping is None else mapping.values()
+                waiting.append((below, depth + 1))
+            if kind:
+                worst = max(worst, kind)
+                if kind == _FAULTY:
+                    return _FAULTY
     return worst
 
 
-def _survey_one(item: object, depth: int) -> int:
-    if isinstance(item, str):
-        return _SIMPLE
-    if isinstance(item, int):
-        return _SIMPLE if -MAX_INTEGER <= item <= MAX_INTEGER else _FAULTY
-    if isinstance(item, float):
-        return _survey_float(item)
-    return _FAULTY if depth >= MAX_CANONICAL_DEPTH else _survey_container(item, depth)
-
-
-def _survey_container(item: object, depth: int) -> int:
-    if isinstance(item, dict):
-        mapping = cast("dict[object, object]", item)
-        inner = _survey(mapping.values(), depth + 1)
-        return inner if inner == _FAULTY else max(inner, _survey_keys(mapping))
-    if isinstance(item, (list, tuple)):
-        return _survey(cast("list[object]", item), depth + 1)
-    return _FAULTY
-
-
-def _survey_float(number: float) -> int:
+def _survey_number(number: float) -> int:
+    if isinstance(number, int):
+        return _SIMPLE if -MAX_INTEGER <= number <= MAX_INTEGER else _FAULTY
     # In this range, and with a fraction, Python and ECMAScript write the same.
     if 1e-4 <= abs(number) < 1e16 and number % 1:
         return _SIMPLE
@@ -91,13 +82,12 @@ def _survey_float(number: float) -> int:
 
 
 def _survey_keys(keys: Iterable[object]) -> int:
-    worst = _SIMPLE
-    for key in keys:
-        if not isinstance(key, str):
-            return _FAULTY
-        if not key.isascii() and max(key) >= "\ud800":
-            worst = _OWN_ENCODER  # UTF-16 units sort unlike code points from here on
-    return worst
+    try:
+        together = "".join(cast("Iterable[str]", keys))
+    except TypeError:
+        return _FAULTY  # one is no text
+    # UTF-16 units sort unlike code points from here on.
+    return _SIMPLE if together.isascii() or max(together) < "\ud800" else _OWN_ENCODER
 
 
 def _refusal(value: object, problems: list[Problem] | None = None) -> InvalidInput:
@@ -119,7 +109,12 @@ def _faults(value: object) -> list[Problem]:
         elif isinstance(item, dict):
             mapping = cast("dict[object, object]", item)
             for key in mapping:
-                found.extend(_key_faults(key, path))
+                where = child_path(path, key)
+                if isinstance(key, str):
+                    found.extend(_scalar_faults(key, where))
+                else:
+                    message = f"a key is {type(key).__name__}"
+                    found.append(Problem(where, "wrong_type", message, "text as key"))
             below = [(v, child_path(path, k), depth + 1) for k, v in mapping.items()]
             waiting.extend(reversed(below))
         else:
@@ -127,13 +122,6 @@ def _faults(value: object) -> list[Problem]:
             below = [(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(entries)]
             waiting.extend(reversed(below))
     return found
-
-
-def _key_faults(key: object, path: str) -> list[Problem]:
-    if isinstance(key, str):
-        return _scalar_faults(key, child_path(path, key))
-    message = f"a key is {type(key).__name__}"
-    return [Problem(child_path(path, key), "wrong_type", message, "text as key")]
 
 
 def _scalar_faults(item: object, path: str) -> list[Problem]:

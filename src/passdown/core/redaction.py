@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from passdown.core.text import ignorable
 from passdown.core.values import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 _LEFT = r"(?<![A-Za-z0-9])"
 _WORD = r"[A-Za-z0-9_-]"
@@ -186,72 +183,58 @@ def redact_value(value: object) -> tuple[object, tuple[str, ...]]:
     a number, so that no entry is lost.
     """
     texts: list[str] = []
-    _collect(value, texts)
+    _collect([value], texts)
     # One look at all texts together is far cheaper than one at each; no sign spans two lines.
     kinds = _suspected("\n".join(texts))
-    return _redact_in(value, kinds) if kinds else (value, ())
+    names: set[str] = set()
+    clean = _redact_in(value, kinds, names) if kinds else value
+    return clean, tuple(sorted(names))
 
 
-def _collect(value: object, texts: list[str]) -> None:
-    """Every text in a value and below it, keys too."""
-    if isinstance(value, str):
-        texts.append(value)
-    elif isinstance(value, dict):
-        mapping = cast("dict[object, object]", value)
-        _collect_all(mapping, texts)
-        _collect_all(mapping.values(), texts)
-    elif isinstance(value, (list, tuple)):
-        _collect_all(cast("list[object]", value), texts)
-
-
-def _collect_all(values: Iterable[object], texts: list[str]) -> None:
+def _collect(values: Iterable[object], texts: list[str]) -> None:
+    """Every text among some values and below them, keys too."""
     for value in values:
         # Most are texts: a call for each would take as long as everything else here.
         if isinstance(value, str):
             texts.append(value)
-        elif value is not None:
-            _collect(value, texts)
+        elif isinstance(value, dict):
+            mapping = cast("dict[object, object]", value)
+            _collect(mapping, texts)
+            _collect(mapping.values(), texts)
+        elif isinstance(value, (list, tuple)):
+            _collect(cast("list[object]", value), texts)
 
 
-def _redact_in(value: object, kinds: list[_Kind]) -> tuple[object, tuple[str, ...]]:
+def _redact_in(value: object, kinds: list[_Kind], names: set[str]) -> object:
     if isinstance(value, str):
-        return _replace(value, kinds)
-    if isinstance(value, dict):
-        return _redact_dict(cast("dict[object, object]", value), kinds)
-    if not isinstance(value, (list, tuple)):
-        return value, ()
-    entries = cast("list[object]", value)
-    names: set[str] = set()
-    built: list[object] = []
-    for entry in entries:
-        clean, found = _redact_in(entry, kinds)
-        built.append(clean)
+        clean, found = _replace(value, kinds)
         names.update(found)
-    if not names:
-        return entries, ()
-    return (tuple(built) if isinstance(value, tuple) else built), tuple(sorted(names))
+        return clean
+    if isinstance(value, dict):
+        return _redact_dict(cast("dict[object, object]", value), kinds, names)
+    if not isinstance(value, (list, tuple)):
+        return value
+    entries = cast("list[object]", value)
+    built = [_redact_in(entry, kinds, names) for entry in entries]
+    if all(new is old for new, old in zip(built, entries, strict=True)):
+        return entries
+    return tuple(built) if isinstance(value, tuple) else built
 
 
-def _redact_dict(value: dict[object, object], kinds: list[_Kind]) -> tuple[object, tuple[str, ...]]:
-    names: set[str] = set()
+def _redact_dict(
+    value: dict[object, object], kinds: list[_Kind], names: set[str]
+) -> dict[object, object]:
     built: dict[object, object] = {}
     for key, item in value.items():
-        clean_key, in_key = _replace(key, kinds) if isinstance(key, str) else (key, ())
-        clean, in_item = _redact_in(item, kinds)
-        names.update(in_key, in_item)
-        if in_key:
-            clean_key = _free(str(clean_key), built, value)
-        built[clean_key] = clean
-    return (built, tuple(sorted(names))) if names else (value, ())
-
-
-def _free(key: str, built: dict[object, object], original: dict[object, object]) -> str:
-    """`key`, or `key#2` and so on, so that it is the key of no other entry."""
-    number, candidate = 1, key
-    while candidate in built or candidate in original:
-        number += 1
-        candidate = f"{key}#{number}"
-    return candidate
+        clean = _redact_in(key, kinds, names) if isinstance(key, str) else key
+        number, free = 1, clean
+        while clean is not key and (free in built or free in value):
+            number += 1  # so that it is the key of no other entry
+            free = f"{clean}#{number}"
+        built[free] = _redact_in(item, kinds, names)
+    pairs = zip(built.items(), value.items(), strict=True)
+    is_same = all(one is two for new, old in pairs for one, two in zip(new, old, strict=True))
+    return value if is_same else built
 
 
 def removal_message(kind: str) -> str:

@@ -52,56 +52,17 @@ MAX_NAME = 200
 """How long the name of such a field may be."""
 _TOO_DEEP = "nested too deeply, or contains itself"
 KEPT = "it is kept under metadata"
-_CLOSE = 0.8
+_NO_NUMBER = "a boolean where a number belongs"
+
 EMPTY: tuple[object, ...] = (None, "", [], {})
 """What counts as left out."""
 _UNSET: Any = object()
 
-
-class Field(NamedTuple):
-    """One declared field; `default` is `REQUIRED` where there is none.
-
-    `level` says how much a reader needs it, `weight` how much it adds to the detail score.
-    `stored` is its name in a record, `aliases` are other names that are accepted. `example` is
-    what templates show; a field without one isn't in them. `is_made` says that a value made in
-    Python has something of its own where it is left out, which data has not.
-    """
-
-    name: str
-    type: Type
-    description: str
-    default: Any
-    level: str
-    weight: int
-    stored: str
-    aliases: tuple[str, ...]
-    example: Any
-    hint: str
-    flag: Flag | None
-    takes_text: bool
-    is_made: bool
-    factory: Callable[[], Any] | None
-
-    @property
-    def is_required(self) -> bool:
-        """Whether it has no default."""
-        return self.default is REQUIRED
-
-    def plain_default(self) -> Any:
-        """Its value in plain data where it is left out."""
-        default = cast("object", self.default)
-        if isinstance(default, tuple):
-            return list(cast("tuple[Any, ...]", default))
-        if _is_shape(type(default)):
-            declared = fields_of(cast("type[Any]", type(self.default)))
-            return {name: field.plain_default() for name, field in declared.items()}
-        return {} if isinstance(self.default, Mapping) else self.default
+REQUIRED: Any = _UNSET
 
 
 class Flag(NamedTuple):
-    """How the command line takes a field: `fields` are those of an entry, separated by `::`, and
-    `also` what such an entry has besides.
-    """
+    """How the command line takes a field, or an entry's `fields` with `::`; `also` is added."""
 
     option: str
     metavar: str
@@ -111,7 +72,48 @@ class Flag(NamedTuple):
     also: tuple[tuple[str, str], ...] = ()
 
 
-REQUIRED: Any = _UNSET
+class Field(NamedTuple):
+    """One declared field; `default` is `REQUIRED` where there is none.
+
+    `level` says how much a reader needs it, `weight` how much it adds to the detail score.
+    `stored` is its name in a record, `aliases` are other names that are accepted. `example` is
+    what templates show; a field without one isn't in them. `factory` makes what a value made in
+    Python has where it is left out, and `is_made` says that data has not. Two values are equal
+    whatever they have in a field that isn't `is_compared`.
+    """
+
+    type: Type
+    description: str = ""
+    default: Any = REQUIRED
+    name: str = ""
+    level: str = ""
+    weight: int = 0
+    stored: str = ""
+    aliases: tuple[str, ...] = ()
+    example: Any = None
+    hint: str = ""
+    flag: Flag | None = None
+    takes_text: bool = False
+    is_compared: bool = True
+    is_made: bool = False
+    factory: Callable[[], Any] | None = None
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is REQUIRED
+
+    def plain_default(self) -> Any:
+        """Its value in plain data where it is left out."""
+        default = cast("object", self.default)
+        if default is None or type(default) is str:
+            return default
+        if _is_shape(type(default)):
+            declared = fields_of(cast("type[Any]", type(self.default)))
+            return {name: field.plain_default() for name, field in declared.items()}
+        if isinstance(default, tuple):
+            return list(cast("tuple[Any, ...]", default))
+        return {} if isinstance(self.default, Mapping) else self.default
 
 
 def declare(
@@ -120,43 +122,21 @@ def declare(
     *,
     default: Any = REQUIRED,
     default_factory: Callable[[], Any] | None = None,
-    level: str = "",
-    weight: int = 0,
-    stored: str = "",
-    aliases: tuple[str, ...] = (),
-    example: Any = None,
-    hint: str = "",
-    flag: Flag | None = None,
-    takes_text: bool = False,
     made: Callable[[], Any] | None = None,
+    level: str = "",
+    **more: Any,
 ) -> Any:
     """Declare a field of a shape; see `Field`. `made` gives what a value made in Python has."""
     value = default if default_factory is None else default_factory()
     level = level or ("required" if value is REQUIRED else "optional")
-    spec = Field(
-        name="",
-        type=type,
-        description=description,
-        default=value,
-        level=level,
-        weight=weight,
-        stored=stored,
-        aliases=aliases,
-        example=example,
-        hint=hint,
-        flag=flag,
-        takes_text=takes_text,
-        is_made=made is not None,
-        factory=made or default_factory,
-    )
-    return spec
+    factory = made or default_factory
+    made_up = {"level": level, "is_made": made is not None, "factory": factory}
+    return Field(type, description, value, **made_up, **more)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(declare,))
 def shape(cls: type[Shape]) -> type[Shape]:
-    """Make a class whose fields are declared a frozen value, which takes them under their aliases
-    too.
-    """
+    """Make a class with declared fields a frozen value, which takes their aliases too."""
     kind: Any = cls
     specs: list[tuple[str, Field]] = [(name, vars(cls)[name]) for name in cls.__annotations__]
     own = {name: each._replace(name=name, stored=each.stored or name) for name, each in specs}
@@ -166,6 +146,19 @@ def shape(cls: type[Shape]) -> type[Shape]:
     kind.__dataclass_fields__ = _FieldsOnDemand()
     kind.__signature__ = _SignatureOnDemand()
     kind.__new__ = _first_instance
+    return cls
+
+
+def tuple_shape(cls: type[Shape]) -> type[Shape]:
+    """Make a named tuple whose fields are declared a shape: a value that needs no dataclass."""
+    kind: Any = cls
+    specs: dict[str, Field] = kind._field_defaults
+    kind.__declared__ = {
+        name: each._replace(name=name, stored=each.stored or name) for name, each in specs.items()
+    }
+    defaults = {name: each.default for name, each in specs.items() if not each.is_required}
+    kind._field_defaults = defaults
+    kind.__new__.__defaults__ = tuple(defaults.values())
     return cls
 
 
@@ -211,11 +204,12 @@ def _make_dataclass(cls: type[Any]) -> None:
         del kind.__dataclass_fields__
         for name in kind.__annotations__:
             field = fields_of(kind)[name]
-            default: Any = dataclasses.MISSING if field.is_required else field.default
-            factory: Any = field.factory
-            made = dataclasses.field(default_factory=factory) if factory else default
-            if made is not dataclasses.MISSING:
-                setattr(kind, name, made)
+            shown: JsonObject = {"compare": field.is_compared, "repr": field.is_compared}
+            if field.factory:
+                shown["default_factory"] = field.factory
+            elif not field.is_required:
+                shown["default"] = field.default
+            setattr(kind, name, dataclasses.field(**shown))
         dataclasses.dataclass(frozen=True, kw_only=True)(kind)
         if aliases_of(kind):
             _take_aliases(kind)
@@ -425,13 +419,10 @@ class Number(Type):
         number = self._number(value)
         if number is None:
             expected = "a number" if self._is_float else "a whole number"
-            message = "a boolean where a number belongs"
-            if not isinstance(value, bool):
-                message = (
-                    f"{excerpt(value)!r} is no number"
-                    if isinstance(value, str)
-                    else (f"{_type_name(value)} given")
-                )
+            message = f"{_type_name(value)} given"
+            if isinstance(value, bool | str):
+                is_text = isinstance(value, str)
+                message = f"{excerpt(value)!r} is no number" if is_text else _NO_NUMBER
             checks.add(path, "wrong_type", message, expected)
             return value
         is_enough = number > 0 if self._is_float and not self._least else number >= self._least
@@ -530,8 +521,8 @@ class List(Type):
             return []
         if isinstance(value, str) and self._takes_one:
             value = [value]
-        if not _is_list(value):
-            checks.add(path, "wrong_type", f"{_type_name(value)} given", "a list")
+        if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | Mapping):
+            checks.add(path, "wrong_type", f"{_type_name(cast('object', value))} given", "a list")
             return []
         entries = list(islice(cast("Iterable[Any]", value), self._most + 1))
         if len(entries) > self._most:
@@ -662,8 +653,9 @@ class Part(Type):
         given = cast("Mapping[Any, Any]", value)
         found: dict[Any, Any] = {}
         # The names themselves first: an alias counts where the name is left out.
-        for name in sorted(given, key=lambda each: isinstance(each, str) and each in aliases):
-            own = aliases.get(name, name) if isinstance(name, str) else name
+        is_alias = aliases.__contains__
+        for name in sorted(given, key=is_alias) if any(map(is_alias, given)) else given:
+            own = aliases.get(name, name)
             part = fields[own].type.named(given[name]) if own in fields else given[name]
             if own == name or found.get(own) in EMPTY:
                 found[own] = part
@@ -685,10 +677,11 @@ class Part(Type):
         undeclared = {name: part for name, part in given.items() if name not in fields}
         if undeclared:
             extra[path] = undeclared
+        prefix = f"{path}." if path else ""
         found = {
-            name: field.type.recorded(given[name], child_path(path, name), extra)
-            for name, field in fields.items()
-            if name in given
+            name: fields[name].type.recorded(part, prefix + name, extra)
+            for name, part in given.items()
+            if name in fields and part not in EMPTY
         }
         return {name: part for name, part in found.items() if part not in EMPTY}
 
@@ -700,16 +693,22 @@ class Part(Type):
         return {"$ref": f"#/$defs/{self.of.__name__}"}
 
 
+def shape_of(field: Field) -> type[Any] | None:
+    """The shape of a field's entries, or of the field itself; None for texts and numbers."""
+    kind: Type = field.type
+    while isinstance(kind, List | Optional):
+        kind = kind.of
+    return kind.of if isinstance(kind, Part) else None
+
+
 def _read_field(field: Field, given: Mapping[Any, Any], path: str, checks: Checks) -> Any:
     value = given.get(field.name, _UNSET)
-    where = child_path(path, field.name)
-    if not field.is_required:
-        is_left_out = (
-            value is _UNSET or value is None or (value == "" and field.default in ("", None))
-        )
-        if is_left_out:
-            return field.plain_default()
-    elif value is _UNSET:
+    default = field.default
+    is_absent = value is _UNSET or value is None
+    if default is not REQUIRED and (is_absent or (value == "" and default in ("", None))):
+        return field.plain_default()
+    where = f"{path}.{field.name}" if path else field.name
+    if value is _UNSET:
         expected = field.type.expected() or f"a value for {field.name}"
         checks.add(where, "required", "is missing", expected)
         return None
@@ -726,9 +725,7 @@ def _key_problem(name: object, where: str) -> Problem | None:
 
 
 def size_problems(value: object) -> list[Problem]:
-    """What is too much in what was given: counted before any of it is looked at, so that input
-    without end is refused at once.
-    """
+    """What is too much in what was given, counted before any of it is read."""
     found: list[Problem] = []
     values = characters = 0
     # A text alone has its own limit where it is read.
@@ -745,11 +742,16 @@ def size_problems(value: object) -> list[Problem]:
             found.append(Problem(_path_of(place), "too_many", f"{number:,} entries", expected))
             continue
         for key, part in _entries_of(item):
-            values += 1
-            characters += len(key) if isinstance(key, str) else 0
-            characters += len(part) if isinstance(part, str) else 0
-            if values > MAX_VALUES or characters > MAX_CHARACTERS:
-                return [*found, _too_large(part, (place, key), values)]
+            sizes = [len(text) for text in (key, part) if isinstance(text, str)]
+            values, characters = values + 1, characters + sum(sizes)
+            if values > MAX_VALUES:
+                message, expected = f"more than {MAX_VALUES:,} values in all", f"{MAX_VALUES:,}"
+                return [*found, Problem("", "too_many", message, f"at most {expected}")]
+            if characters > MAX_CHARACTERS:
+                is_long = isinstance(part, str)
+                message = f"{sizes[-1]:,} characters" if is_long else "its texts are too long"
+                expected = f"at most {MAX_CHARACTERS:,} characters in all texts"
+                return [*found, Problem(_path_of((place, key)), "too_long", message, expected)]
             if type(part) not in _SCALARS:
                 waiting.append(((place, key), part, depth + 1))
     return found
@@ -764,19 +766,8 @@ def _entries_of(item: object) -> Iterable[tuple[object, object]]:
     return [(name, getattr(item, name)) for name in _value_fields(type(item))]
 
 
-def _too_large(part: object, place: Place, values: int) -> Problem:
-    if values > MAX_VALUES:
-        expected = f"at most {MAX_VALUES:,}"
-        return Problem("", "too_many", f"more than {MAX_VALUES:,} values in all", expected)
-    size = f"{len(part):,} characters" if isinstance(part, str) else "its texts are too long"
-    expected = f"at most {MAX_CHARACTERS:,} characters in all texts"
-    return Problem(_path_of(place), "too_long", size, expected)
-
-
 def json_problems(value: object, path: str) -> list[Problem]:
-    """What keeps plain data from being recorded: too deep, of a type that JSON doesn't have. Times
-    and declared values are written as JSON.
-    """
+    """What keeps plain data from being recorded: its depth, or a type that JSON lacks."""
     try:
         canonical_bytes(as_plain(value))
     except InvalidInput as error:
@@ -851,7 +842,7 @@ def _report_unknown(
     close = checks.suggestions.of(name, fields)
     fix = f"did you mean {close}?" if close else KEPT
     problem = Problem(where, "unknown_field", "is not in the schema", "", fix, "warning")
-    is_misspelled = close and close not in given and _likeness(name, close) >= _CLOSE
+    is_misspelled = close and close not in given and _is_close(name, close)
     checks.unknown.append(problem._replace(level="error") if is_misspelled else problem)
 
 
@@ -861,14 +852,10 @@ def contradiction(path: str, one: object, other: object) -> Problem:
     return Problem(path, "contradiction", message, "one of them")
 
 
-def _likeness(one: str, other: str) -> float:
+def _is_close(one: str, other: str) -> bool:
     from difflib import SequenceMatcher
 
-    return SequenceMatcher(None, one, other).ratio()
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping)
+    return SequenceMatcher(None, one, other).ratio() >= 0.8
 
 
 def _type_name(value: object) -> str:
@@ -952,23 +939,15 @@ SHA256 = Pattern("(sha256:)?[0-9a-f]{64}")
 COUNT = Number(0)
 TRUTH = Truth()
 
-
-_JSON_TYPES: dict[str, type] = {
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-    "null": type(None),
+_JSON_TYPES: dict[str, tuple[type, str]] = {
+    "string": (str, "text"),
+    "integer": (int, "a whole number"),
+    "boolean": (bool, "true or false"),
+    "array": (list, "a list"),
+    "object": (dict, "an object"),
+    "null": (type(None), "null"),
 }
-_JSON_WORDS = {
-    "string": "text",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
+"""By its name in JSON Schema: a type, and what it is in words."""
 JsonReader = Callable[[object, str], object]
 Place = str | tuple["Place", object]
 """Where a value is: a path, or a key below another place; few are ever written out."""
@@ -1076,20 +1055,21 @@ def _json_kinds(schema: Mapping[str, Any]) -> tuple[str, ...]:
 def _is_json_type(value: object, kind: str) -> bool:
     if kind == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, _JSON_TYPES[kind]) and (kind == "boolean") is isinstance(value, bool)
+    is_truth = isinstance(value, bool)
+    return isinstance(value, _JSON_TYPES[kind][0]) and (kind == "boolean") is is_truth
 
 
 def json_word(value: object) -> str:
     """A plain value's type, in words."""
     if isinstance(value, float):
         return "a number"
-    return next((_JSON_WORDS[k] for k in _JSON_TYPES if _is_json_type(value, k)), "something else")
+    kinds = (words for kind, (_, words) in _JSON_TYPES.items() if _is_json_type(value, kind))
+    return next(kinds, "something else")
 
 
 def json_expected(schema: Mapping[str, Any] | None) -> str:
     """What a JSON Schema asks for, in words."""
     if schema and "enum" in schema:
         return " | ".join(str(choice) for choice in schema["enum"])
-    return " or ".join(_JSON_WORDS.get(kind, kind) for kind in _json_kinds(schema or {})) or (
-        "a value"
-    )
+    kinds = [_JSON_TYPES[k][1] if k in _JSON_TYPES else k for k in _json_kinds(schema or {})]
+    return " or ".join(kinds) or "a value"

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from passdown.core.kinds import ARTIFACT_TYPES, PHASES
 from passdown.core.tokens import COUNTERS
 from passdown.core.values import NamedTuple
 from passdown.errors import Problem, raise_problems
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-
 Requirements = dict[str, dict[str, int]]
 Needs = dict[str, dict[str, list[str]]]
 
 NEEDS = ("files", "decisions", "gates")
-"""What an agent may declare that it needs: files by type or pattern, decisions by topic, gates by
-name.
-"""
+"""What an agent may need: files by type or pattern, decisions by topic, gates by name."""
 
 
 class Settings(NamedTuple):
@@ -138,20 +133,24 @@ def parse_settings(document: Mapping[str, Any]) -> Settings:
         if section == "gates":
             fields["phase_gates"] = _gates(values, problems)
         elif section == "needs":
-            fields["needs"] = _needs(values, problems)
-        elif section in _SECTIONS and isinstance(values, dict):
-            for name, value in cast("dict[str, Any]", values).items():
+            fields["needs"] = {
+                str(agent): parse_needs(wanted, f"needs.{agent}", problems)
+                for agent, wanted in _table(values, "needs", problems).items()
+            }
+        elif section in _SECTIONS:
+            for name, value in _table(values, section, problems).items():
                 _read(f"{section}.{name}", value, fields, problems)
         else:
-            problems.append(_no_section(section, values))
+            problems.append(_unknown(section, ("gates", "needs", *sorted(_SECTIONS)), _SETTINGS))
     raise_problems("the configuration has faults", problems, next_step=_WHERE)
     return Settings(**fields)
 
 
-def _no_section(section: str, values: object) -> Problem:
-    if section in _SECTIONS:
-        return Problem(section, "wrong_type", f"{type(values).__name__} given", "a table")
-    return _unknown(section, ("gates", "needs", *sorted(_SECTIONS)), _SETTINGS)
+def _table(values: object, path: str, problems: list[Problem]) -> dict[str, Any]:
+    if isinstance(values, dict):
+        return cast("dict[str, Any]", values)
+    problems.append(Problem(path, "wrong_type", f"{type(values).__name__} given", "a table"))
+    return {}
 
 
 def checked_settings(settings: Settings) -> Settings:
@@ -167,33 +166,32 @@ _WHERE = "Fix .passdown/config.toml; nothing was changed."
 
 
 class _Setting(NamedTuple):
-    """A setting: its field, its types, the greatest number or the words it may be."""
+    """A setting: its field, whose default has its type, and the greatest number or the choices."""
 
     field: str
-    types: tuple[type, ...]
     most: float = MAX_SETTING
     choices: tuple[str, ...] = ()
 
 
 _SETTINGS: dict[str, _Setting] = {
-    "handoff.artifacts_on_disk": _Setting("artifacts_on_disk", (bool,)),
-    "state.kept_versions": _Setting("kept_versions", (int,)),
-    "state.max_bytes": _Setting("state_bytes", (int,), most=100_000_000),
-    "state.sync": _Setting("state_sync", (bool,)),
-    "store.lock_timeout_s": _Setting("lock_timeout_s", (int, float)),
-    "store.durability": _Setting("durability", (str,), choices=("full", "normal")),
-    "brief.budget": _Setting("brief_budget", (int,)),
-    "brief.counter": _Setting("counter", (str,), choices=COUNTERS),
-    "agents.folder": _Setting("agents_folder", (str,)),
-    "agents.registry": _Setting("registry", (str,)),
-    "rules.folder": _Setting("rules_folder", (str,)),
-    "switch.enabled": _Setting("switch_enabled", (bool,)),
-    "switch.budget": _Setting("switch_budget", (int,)),
-    "switch.template": _Setting("switch_template", (str,)),
-    "migrate.timeout_s": _Setting("migrate_timeout_s", (int, float), most=3_600),
-    "recall.embedder": _Setting("embedder", (str,), choices=("minilm", "none")),
-    "context.window": _Setting("window", (int,), most=100_000_000),
-    "context.compact_at": _Setting("compact_at", (int, float), most=1),
+    "handoff.artifacts_on_disk": _Setting("artifacts_on_disk"),
+    "state.kept_versions": _Setting("kept_versions"),
+    "state.max_bytes": _Setting("state_bytes", most=100_000_000),
+    "state.sync": _Setting("state_sync"),
+    "store.lock_timeout_s": _Setting("lock_timeout_s"),
+    "store.durability": _Setting("durability", choices=("full", "normal")),
+    "brief.budget": _Setting("brief_budget"),
+    "brief.counter": _Setting("counter", choices=COUNTERS),
+    "agents.folder": _Setting("agents_folder"),
+    "agents.registry": _Setting("registry"),
+    "rules.folder": _Setting("rules_folder"),
+    "switch.enabled": _Setting("switch_enabled"),
+    "switch.budget": _Setting("switch_budget"),
+    "switch.template": _Setting("switch_template"),
+    "migrate.timeout_s": _Setting("migrate_timeout_s", most=3_600),
+    "recall.embedder": _Setting("embedder", choices=("minilm", "none")),
+    "context.window": _Setting("window", most=100_000_000),
+    "context.compact_at": _Setting("compact_at", most=1),
 }
 # What only a user may say, and how.
 _ENVIRONMENT = {
@@ -221,15 +219,15 @@ def _unknown(path: str, known: Sequence[str], further: Iterable[str] = ()) -> Pr
 
 def _read(path: str, value: Any, fields: dict[str, Any], problems: list[Problem]) -> None:
     known = _SETTINGS.get(path)
+    default: Any = getattr(DEFAULTS, known.field) if known else None
+    types = (int, float) if isinstance(default, float) else (cast("type[Any]", type(default)),)
     if path in _ENVIRONMENT:
         fix = f"set {_ENVIRONMENT[path]} in the environment"
         problems.append(Problem(path, "unknown_setting", "is not for a repository to say", "", fix))
     elif known is None:
         problems.append(_unknown(path, tuple(_SETTINGS)))
-    elif not isinstance(value, known.types) or (
-        isinstance(value, bool) and bool not in known.types
-    ):
-        expected = " or ".join(kind.__name__ for kind in known.types)
+    elif not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        expected = " or ".join(kind.__name__ for kind in types)
         problems.append(Problem(path, "wrong_type", f"{type(value).__name__} given", expected))
     elif not isinstance(value, str | bool) and not 0 < value <= known.most:
         expected = f"more than 0, at most {known.most:,}"
@@ -242,24 +240,10 @@ def _read(path: str, value: Any, fields: dict[str, Any], problems: list[Problem]
         fields[known.field] = value
 
 
-def _needs(values: Any, problems: list[Problem]) -> Needs:
-    """What each agent needs; `needs.qa = {files = ["test"], decisions = ["storage"]}`."""
-    if not isinstance(values, dict):
-        problems.append(Problem("needs", "wrong_type", f"{type(values).__name__} given", "a table"))
-        return {}
-    return {
-        str(agent): parse_needs(wanted, f"needs.{agent}", problems)
-        for agent, wanted in cast("dict[str, Any]", values).items()
-    }
-
-
 def parse_needs(values: object, path: str, problems: list[Problem]) -> dict[str, list[str]]:
     """What one agent declares that it needs; `plan = true` is short for the gate `plan`."""
-    if not isinstance(values, dict):
-        problems.append(Problem(path, "wrong_type", f"{type(values).__name__} given", "a table"))
-        return {}
     found: dict[str, list[str]] = {}
-    for name, value in cast("dict[str, Any]", values).items():
+    for name, value in _table(values, path, problems).items():
         listed = [value] if isinstance(value, str) else value
         if name == "plan" and value in (True, False, "approved"):
             found["gates"] = [*found.get("gates", []), *(["plan"] if value else [])]
@@ -276,10 +260,7 @@ def parse_needs(values: object, path: str, problems: list[Problem]) -> dict[str,
 
 def _gates(values: Any, problems: list[Problem]) -> Requirements:
     found: Requirements = dict(DEFAULTS.phase_gates)
-    if not isinstance(values, dict):
-        problems.append(Problem("gates", "wrong_type", f"{type(values).__name__} given", "a table"))
-    phases = cast("dict[str, object]", values) if isinstance(values, dict) else {}
-    for phase, wanted in phases.items():
+    for phase, wanted in _table(values, "gates", problems).items():
         if phase not in PHASES or not isinstance(wanted, dict):
             problems.append(_unknown(f"gates.{phase}", PHASES))
             continue

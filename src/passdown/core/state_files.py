@@ -8,22 +8,13 @@ from functools import cache
 from json.encoder import encode_basestring as _quoted
 from typing import Any, cast
 
-from passdown.core.documents import ADDED_LATER, LISTS, STATE_SCHEMA, is_intact, with_checksum
-from passdown.core.handoff import (
-    Artifact,
-    Blocker,
-    Decision,
-    Fact,
-    GateResult,
-    Gotcha,
-    Handoff,
-    NextStep,
-    Pattern,
-    Precondition,
-    Question,
-    Reading,
+from passdown.core.documents import ADDED_LATER, LISTS, is_intact, with_checksum
+from passdown.core.handoff import Blocker, Handoff, TaskState
+from passdown.core.kinds import (
+    DECISION_STATUSES,
+    KINDS,
+    STATE_SCHEMA,
 )
-from passdown.core.kinds import DECISION_STATUSES, KINDS, OUTCOMES, PHASES, TASK_STATUSES
 from passdown.core.schema import (
     ADDRESS,
     AGENT,
@@ -36,13 +27,13 @@ from passdown.core.schema import (
     Type,
     check_json,
     fields_of,
+    shape_of,
 )
 from passdown.errors import Damaged, Problem, raise_problems
 
 Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
-_TEXTS: Schema = {"type": "array", "items": _TEXT}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _VERSION: Schema = {"type": "integer", "minimum": 1}
 _ANYTHING: Schema = {"type": "object"}
@@ -50,7 +41,6 @@ _DIGEST: Schema = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 _TIME_FORMAT = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6}Z$"
 _TIME: Schema = {"type": "string", "pattern": _TIME_FORMAT}
 _NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"}
-_NAMES: Schema = {"type": "array", "items": _NAME}
 
 
 def _choice(*names: str) -> Schema:
@@ -97,22 +87,23 @@ def _fields(shape: type[Any]) -> Schema:
     return {name: _stored(field.type) for name, field in fields_of(shape).items()}
 
 
-# The shape of each kind's entries, which of its fields are always recorded, and statuses that
-# aren't among those that it begins with or is given.
-_KINDS: dict[str, tuple[type[Any] | None, str, tuple[str, ...]]] = {
-    "h": (Handoff, "outcome from_agent", ()),
-    "d": (Decision, "summary rationale", DECISION_STATUSES),
-    "a": (Artifact, "path type", ()),
-    "p": (Pattern, "id pattern location", ()),
-    "g": (Gotcha, "id issue mitigation severity", ()),
-    "r": (Reading, "file reason", ("replaced",)),
-    "q": (Question, "question blocking", ()),
-    "n": (NextStep, "step priority", ("replaced",)),
-    "b": (Blocker, "blocker", ("replaced",)),
-    "w": (None, "text", ()),
-    "f": (Fact, "key", ("superseded",)),
-    "c": (Precondition, "", ("replaced",)),
-    "k": (GateResult, "name", ("passed", "failed", "withdrawn")),
+_SHAPES = {field.stored: shape_of(field) for field in fields_of(Handoff).values()}
+# Which fields of a kind's entries are always recorded, and statuses that aren't among those that it
+# begins with or is given.
+_KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "h": ("outcome from_agent", ()),
+    "d": ("summary rationale", DECISION_STATUSES),
+    "a": ("path type", ()),
+    "p": ("id pattern location", ()),
+    "g": ("id issue mitigation severity", ()),
+    "r": ("file reason", ("replaced",)),
+    "q": ("question blocking", ()),
+    "n": ("step priority", ("replaced",)),
+    "b": ("blocker", ("replaced",)),
+    "w": ("text", ()),
+    "f": ("key", ("superseded",)),
+    "c": ("", ("replaced",)),
+    "k": ("name", ("passed", "failed", "withdrawn")),
 }
 _OF_HANDOFF = (
     *("outcome", "from_agent", "to_agent", "phase", "summary", "story", "memory_refs"),
@@ -122,8 +113,9 @@ _OF_HANDOFF = (
 
 def _item(letter: str) -> Schema:
     """An item: its own fields, and what every item says of where it came from."""
-    shape, always, further = _KINDS[letter]
+    always, further = _KINDS[letter]
     kind = KINDS[letter]
+    shape = Handoff if letter == "h" else _SHAPES[kind.field]
     own = _fields(shape) if shape else {"text": _TEXT}
     if letter == "h":
         own = {**{name: own[name] for name in _OF_HANDOFF}, "metrics": _ANYTHING}
@@ -151,30 +143,18 @@ def _item(letter: str) -> Schema:
 
 _HEADER: Schema = {
     "schema": {"type": "string", "enum": [STATE_SCHEMA]},
-    "task_id": _NAME,
+    **{
+        name: _or_null(found) if isinstance(field.type, Optional) else found
+        for name, field in fields_of(TaskState).items()
+        if name not in (*LISTS.values(), "document")
+        for found in (_stored(field.type),)
+    },
     "version": _VERSION,
     "digest": _DIGEST,
-    "title": _TEXT,
-    "description": _TEXT,
-    "inputs": _TEXTS,
-    "outputs": _TEXTS,
-    "criteria": _TEXTS,
-    "depends_on": _NAMES,
     "time_limit_minutes": _or_null(_VERSION),
-    "phase": _choice(*PHASES),
-    "previous_phase": _or_null(_choice(*PHASES)),
-    "phase_started_at": _TIME,
-    "outcome": _or_null(_choice(*OUTCOMES)),
-    "context_summary": _TEXT,
-    "source_agent": _TEXT,
-    "target_agent": _TEXT,
-    "handoff_at": _or_null(_TIME),
     "created_at": _TIME,
     "created_by": _NAME,
     "updated_at": _TIME,
-    "status": _choice(*TASK_STATUSES),
-    "gates_passed": _TEXTS,
-    "gates_failed": _TEXTS,
     "blocked_by": {"type": "array", "items": _address("b")},
 }
 
@@ -227,19 +207,20 @@ def _refuse(found: list[Problem], name: object) -> None:
 _MAX_BYTES = 1 << 28
 _MAX_DEPTH = 96
 
-
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _plain(value: object) -> str:
-    """A value on one line; nearly all are texts and integers, which need no encoder."""
+    """A value on one line; nearly all are texts, integers and empty lists: no encoder is needed."""
     if type(value) is str:
         return _quoted(value)
-    return str(value) if type(value) is int else _encode(value)
+    if type(value) is int:
+        return str(value)
+    return "[]" if value == [] else "null" if value is None else _encode(value)
 
 
 class Rendered(str):
-    """An entry of a list of a document, as its file shows it."""
+    """A list of a document, or an entry of one, as its file shows it."""
 
     __slots__ = ()
 
@@ -247,14 +228,19 @@ class Rendered(str):
 _ENTRY_MARGIN = "    "
 
 
-def rendered_entry(name: str, entry: dict[str, Any]) -> Rendered:
-    """An entry of one of a state's lists as the file shows it; raises Damaged unless it keeps to
-    the schema.
-    """
-    found: list[Problem] = []
-    check_json(entry, state_schema()["properties"][name]["items"], f"{name}[]", found)
-    _refuse(found, entry["address"])
+def rendered_entry(name: str, entry: dict[str, Any], *, is_checked: bool = False) -> Rendered:
+    """An entry of a state's list as the file shows it; raises Damaged if it breaks the schema."""
+    if not is_checked:
+        found: list[Problem] = []
+        check_json(entry, state_schema()["properties"][name]["items"], f"{name}[]", found)
+        _refuse(found, entry["address"])
     return Rendered(indented_json(entry, _ENTRY_MARGIN))
+
+
+def rendered_list(entries: list[Rendered]) -> Rendered:
+    """A list of entries as the file shows it."""
+    between = f",\n{_ENTRY_MARGIN}"
+    return Rendered(f"[\n{_ENTRY_MARGIN}{between.join(entries)}\n  ]")
 
 
 def indented_json(value: object, margin: str = "") -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 from passdown.core.kinds import PHASES
 from passdown.core.names import id_problems
-from passdown.core.parsing import load_json, load_yaml
+from passdown.core.parsing import decoded, load_json, load_yaml
 from passdown.core.text import excerpt, visible
+from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem, raise_problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TEMPLATE = """\
 # Task @task@: @title@
@@ -60,7 +59,6 @@ _TEMPLATE = """\
 *Task completed: [time, such as 2026-01-09T10:00:00Z]*
 """
 
-
 PLACEHOLDERS = frozenset(re.findall(r"\[[^\[\]]{3,}\]", _TEMPLATE.partition("## Handoff")[0]))
 """The places of the template that wait to be filled in, such as `[minutes]`."""
 
@@ -99,28 +97,23 @@ _AROUND_SECTION = ("yaml", "yml", "markdown", "md", "")
 """The languages of a fence that may hold a whole section, its heading included."""
 _LISTS = {"acceptance criteria": "criteria", "context provided": "inputs"}
 
-MAX_TASK_FILE_BYTES = 1_048_576
-
 # Headings, fences and metadata are short; longer lines are text, whatever they begin with.
 MAX_MARKUP_LINE = 400
 
 
-def read_handoff_text(text: str | bytes) -> dict[str, Any]:
-    """The handoff that a text holds, as plain data; what kind of text it is shows by itself."""
-    source = _decoded(text)
-    stripped = source.lstrip("\ufeff \t\r\n")
-    if stripped.startswith(("{", "[")):
-        return _object(load_json(source))
-    if handoff_section(source) is not None:
-        return read_task_file(source)
+def read_handoff_text(text: str | bytes) -> tuple[dict[str, Any], bool]:
+    """The handoff that a text holds, as plain data, and whether the text is a task file: a document
+    with a `## Handoff` section. What kind of text it is shows by itself.
+    """
+    source = text if isinstance(text, str) else decoded(text)
+    section = handoff_section(source)
+    is_task_file = section is not None
+    if source.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        return _object(load_json(source)), is_task_file
+    if section is not None:
+        return _from_section(source, section), is_task_file
     fenced = _fenced(source)
-    return _object(_loaded(source if fenced is None else fenced))
-
-
-def is_task_file_text(text: str | bytes) -> bool:
-    """Whether a text is a task file: a document with a `## Handoff` section."""
-    source = text if isinstance(text, str) else text.decode(errors="replace")
-    return handoff_section(source) is not None
+    return _object(_loaded(source if fenced is None else fenced)), is_task_file
 
 
 def _loaded(text: str) -> object:
@@ -135,6 +128,10 @@ def read_task_file(text: str) -> dict[str, Any]:
     section = handoff_section(text)
     if section is None:
         raise no_handoff()
+    return _from_section(text, section)
+
+
+def _from_section(text: str, section: str) -> dict[str, Any]:
     fenced = _fenced(section)
     data = _object(_loaded(_before_rule(section) if fenced is None else fenced))
     if data.get("outcome", "") is None:
@@ -323,9 +320,7 @@ def _sections(text: str) -> dict[str, list[str]]:
 
 
 def _filled(lines: list[str]) -> list[str]:
-    """The lines of a section without rules and places that nobody filled in; nothing if it is
-    blank.
-    """
+    """The lines of a section without rules and unfilled places; nothing if it is blank."""
     kept = [line for line in lines if line.strip() != "---" and not _is_place(line)]
     return kept if any(line.strip() for line in kept) else []
 
@@ -394,21 +389,6 @@ def _take_items(name: str, lines: list[str], found: TaskFileFields) -> None:
         found.fields[_LISTS[name.lower()]] = items
     if is_other:
         found.left_out.append(f"{name}: what isn't a list item")
-
-
-def _decoded(text: str | bytes) -> str:
-    if isinstance(text, str):
-        return text
-    if len(text) > MAX_TASK_FILE_BYTES:
-        problem = Problem(
-            "", "too_large", f"{len(text):,} bytes", f"at most {MAX_TASK_FILE_BYTES:,}"
-        )
-        raise InvalidInput("the input is too large", [problem])
-    try:
-        return text.decode()
-    except UnicodeDecodeError as error:
-        problem = Problem("", "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
-        raise InvalidInput("the input can't be read", [problem]) from error
 
 
 def _object(data: object) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -46,20 +47,13 @@ def _escape(match: re.Match[str]) -> str:
     point = ord(char)
     if char in _SHORT:
         return _SHORT[char]
-    if _is_selector(char) and match.start() and _can_carry(match.string[match.start() - 1]):
-        return char
+    is_selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    before = match.string[match.start() - 1] if is_selector and match.start() else " "
+    if not before.isspace() and not _unsafe(False).match(before):
+        return char  # it changes how the character before it is drawn
     if point < 0x100:
         return f"\\x{point:02x}"
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
-
-
-def _is_selector(char: str) -> bool:
-    return "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
-
-
-def _can_carry(char: str) -> bool:
-    """Whether a variation selector right after `char` changes how `char` is drawn."""
-    return not char.isspace() and not _unsafe(False).match(char)
 
 
 def visible(text: str, *, keep_newlines: bool = False) -> str:
@@ -79,6 +73,17 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
 def excerpt(text: str, limit: int = 40) -> str:
     """The beginning of `text`, visible and on one line, for use in a message."""
     return visible(text) if len(text) <= limit else visible(text[:limit]) + "..."
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 rule`, `2 rules`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def first_few(names: Sequence[str], most: int = 3) -> str:
+    """The first of several names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def child_path(path: str, key: object) -> str:

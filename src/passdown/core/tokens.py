@@ -1,9 +1,18 @@
-"""Token counters: exact, offline, pluggable."""
+"""Token counters: exact, offline, pluggable.
+
+Short texts are counted without a tokenizer, whose start takes far longer: a table in a file has the
+tokens of `o200k_base` and is read where it is needed. The counts are those of the tokenizer; what
+the table can't be certain of is left to it.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from sys import byteorder
 
 from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
@@ -60,8 +69,6 @@ def vocabulary(name: str) -> Count:
 
 def _short_counter() -> Count:
     """The counter of the usual vocabulary; it loads the tokenizer once there is much to count."""
-    from passdown.core.token_table import TokenTable
-
     table, counted = TokenTable(), 0
 
     def count(text: str) -> int:
@@ -94,9 +101,7 @@ _MAX_KEPT_LINE = 500
 
 @cache
 def _line_counter(name: str) -> Count:
-    """A vocabulary's counter that keeps what it has counted: the lines of a brief are the same
-    from one selection to the next, and from brief to brief.
-    """
+    """A vocabulary's counter that keeps what it counted: a brief's lines come again."""
     count = vocabulary(name)
     kept = lru_cache(maxsize=8_192)(count)
     return lambda line: kept(line) if len(line) <= _MAX_KEPT_LINE else count(line)
@@ -129,3 +134,94 @@ def checked_counter(count: Count) -> Count:
         return answer
 
     return counted
+
+
+FILE = os.path.join(os.path.dirname(__file__), "o200k_base.tokens")
+SLOTS = 1 << 18
+
+_MAX_CHUNK = 200
+_NO_RANK = 1 << 32
+
+# The pattern by which the vocabulary takes texts apart. ASCII characters stand for others of their
+# kind (see `_masked`): \x01 for letters that have no case, \x02 for marks.
+_BEFORE = r"[^\r\nA-Za-z\x01\d]?"
+_UPPER, _LOWER = r"[A-Z\x01\x02]", r"[a-z\x01\x02]"
+_ENDING = "(?:'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL]))?"
+_CHUNK = (
+    f"{_BEFORE}{_UPPER}*{_LOWER}+{_ENDING}|{_BEFORE}{_UPPER}+{_LOWER}*{_ENDING}"
+    r"|\d{1,3}| ?[^\sA-Za-z\x01\d]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_CASELESS = "\u017f\u212a"
+"""Letters that are other cases of `s` and `k`, and so may end what an apostrophe begins."""
+
+_PLAIN = r"[\x00\x03-\x7f]*"
+
+
+class TokenTable:
+    """The tokens of a vocabulary, found by their bytes; the place of each is its rank."""
+
+    def __init__(self, path: str = FILE) -> None:
+        import mmap
+        import zlib
+
+        self._checksum = zlib.crc32
+        self._chunks = re.compile(_CHUNK, re.ASCII).finditer
+        with open(path, "rb") as file:
+            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._slots = memoryview(self._data)[: SLOTS * 4].cast("I")
+        self._pieces = lru_cache(maxsize=10_000)(self._merged)
+
+    def count(self, text: str) -> int | None:
+        """How many tokens a text has; None where only the tokenizer knows."""
+        masked = text if re.fullmatch(_PLAIN, text) else _masked(text)
+        if masked is None or byteorder != "little":
+            return None
+        total = 0
+        for found in self._chunks(masked):
+            chunk = text[found.start() : found.end()].encode()
+            if len(chunk) > _MAX_CHUNK:
+                return None
+            total += self._pieces(chunk)
+        return total
+
+    def _rank(self, token: bytes) -> int:
+        slots, data, size = self._slots, self._data, len(token)
+        slot = self._checksum(token) % SLOTS
+        while place := slots[slot]:
+            if data[place] == size and data[place + 1 : place + 1 + size] == token:
+                return place
+            slot = (slot + 1) % SLOTS
+        return _NO_RANK
+
+    def _merged(self, chunk: bytes) -> int:
+        """Of how many tokens a chunk is: pairs are merged, the first in the vocabulary first."""
+        if len(chunk) == 1 or self._rank(chunk) < _NO_RANK:
+            return 1
+        ends = list(range(len(chunk) + 1))
+        ranks = [self._rank(chunk[at : at + 2]) for at in range(len(chunk) - 1)]
+        while ranks and (least := min(ranks)) < _NO_RANK:
+            at = ranks.index(least)
+            del ends[at + 1], ranks[at]
+            for pair in (at - 1, at):
+                if 0 <= pair < len(ranks):
+                    ranks[pair] = self._rank(chunk[ends[pair] : ends[pair + 2]])
+        return len(ends) - 1
+
+
+def _masked(text: str) -> str | None:
+    """The text with a character of the same kind for each that isn't ASCII; None where one is of no
+    known kind.
+    """
+    stands: dict[int, str] = {1: "!", 2: "!"}
+    for char in set(text):
+        if not char.isascii():
+            category = unicodedata.category(char)
+            if category in ("Cn", "Cs") or char in _CASELESS:
+                return None
+            # A space of another kind never begins a word as a plain one does.
+            kind = "\t" if char.isspace() else _KINDS.get(category, _KINDS.get(category[0], "!"))
+            stands[ord(char)] = kind
+    return text.translate(stands)
+
+
+_KINDS = {"Lu": "A", "Lt": "A", "Ll": "a", "L": "\x01", "M": "\x02", "N": "0"}

@@ -12,15 +12,12 @@ import re
 import threading
 import unicodedata
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from passdown.core.values import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-
 
 _FORMS = """
 go went gone goes|buy bought|bring brought|think thought|teach taught|catch caught|take took taken
@@ -54,17 +51,13 @@ def stem(word: str) -> str:
     """
     if len(word) <= 2 or not word.isascii() or not word.isalpha():
         return word
-    return _snowball()(_IRREGULAR.get(word, word))
-
-
-def _snowball() -> Callable[[str], str]:
-    """Snowball's English stemmer; an instance serves one thread."""
+    # Snowball's English stemmer; an instance serves one thread.
     found: Callable[[str], str] | None = getattr(_stemmers, "stem", None)
     if found is None:
         package: Any = import_module("Stemmer")
         found = package.Stemmer("english", 0).stemWord
         _stemmers.stem = found
-    return cast("Callable[[str], str]", found)
+    return cast("Callable[[str], str]", found)(_IRREGULAR.get(word, word))
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W\d_]{1,3}(?![^\W_]))?")
@@ -181,9 +174,7 @@ def _keyword(word: str) -> str:
 
 
 def keywords(text: str, limit: int) -> list[str]:
-    """The keywords of a text, as they were written: the most frequent, then the
-    longest.
-    """
+    """The keywords of a text, as they were written: the most frequent, then the longest."""
     counted = Counter(map(_keyword, _raw_words(text)))
     del counted[""]
     ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
@@ -269,17 +260,15 @@ def _least(numbers: list[int]) -> list[int]:
         place = number % _PLACES
         if places[place] < 0 or number < places[place]:
             places[place] = number
-    # Backwards and round once more, so that every empty place knows the next that isn't. A borrowed
-    # number isn't the place's own: from how far it came makes it another.
-    filled = [0] * _PLACES
-    near = far = 0
-    for place in range(2 * _PLACES - 1, -1, -1):
-        at = place % _PLACES
-        if places[at] >= 0:
-            near, far = places[at], place
-        if place < _PLACES:
-            filled[at] = near * _PLACES + far - place
-    return filled
+    # Backwards, so that every empty place knows the next that isn't; after the last comes the
+    # first. A borrowed number isn't the place's own: from how far it came makes it another.
+    first = next(place for place, number in enumerate(places) if number >= 0)
+    near, far = places[first], first + _PLACES
+    for place in range(_PLACES - 1, -1, -1):
+        if places[place] >= 0:
+            near, far = places[place], place
+        places[place] = near * _PLACES + far - place
+    return places
 
 
 def similarity(one: Set[str], other: Set[str]) -> float:
@@ -297,9 +286,7 @@ def is_similar(one: set[str], other: set[str]) -> bool:
 
 
 class SimilarGroups(NamedTuple):
-    """Groups of texts that say nearly the same; `is_complete` unless too many had to be compared
-    to find all of them.
-    """
+    """Groups of near-duplicates; `is_complete` unless there were too many to compare."""
 
     groups: list[list[int]]
     is_complete: bool
@@ -337,9 +324,7 @@ def similar_groups(
 
 
 def _sharing(sets: Mapping[int, frozenset[str]], most: int) -> Iterator[tuple[int, set[int]]]:
-    """Each text with those before it that may be alike: two that are share one of the few rarest
-    words of each. Beyond `most` pairs, only the latest with each word.
-    """
+    """Each text with those before it that share a rare word; beyond `most`, the latest."""
     pairs = 0
     counts = Counter(word for words in sets.values() for word in words)
     having: dict[str, list[int]] = defaultdict(list)

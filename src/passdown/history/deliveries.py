@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from passdown.core.kinds import (
-    DELIVERY_STREAM,
-    KINDS,
-    LIVE,
-    WORKSPACE_TASK,
-    deliveries_of,
-    parse_address,
-    stream_of,
-)
-from passdown.core.types import NEWEST
-from passdown.core.views import Delivery, Explanation
+from passdown.core import kinds
+from passdown.core.record import Record
+from passdown.core.results import Delivery, Explanation
+from passdown.core.rows import ItemRow, newest_first
+from passdown.core.types import NEWEST, JsonObject
 from passdown.errors import NotFound, unknown_task
 from passdown.ledger.writer import damaged_stream
 from passdown.store.statements import Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from passdown.core.record import Record
-    from passdown.core.rows import ItemRow
-    from passdown.core.types import JsonObject
-
 
 PAGE = 200
 MOST_SCANNED = 20_000
@@ -43,22 +30,22 @@ def deliveries(
         before: Only deliveries below this number of the task, or this `seq` of all tasks.
     """
     if task is None:
-        return [Delivery(_line(record)) for record in reader.latest(before, limit, DELIVERY_STREAM)]
-    if task != WORKSPACE_TASK and reader.task(task) is None:
+        found = reader.latest(before, limit, kinds.DELIVERY_STREAM)
+    elif task != kinds.WORKSPACE_TASK and reader.task(task) is None:
         raise unknown_task(task)
-    found = reader.records_before(deliveries_of(task), before, limit)
+    else:
+        found = reader.records_before(kinds.deliveries_of(task), before, limit)
     return [Delivery(_line(record)) for record in found]
 
 
 def _line(record: Record) -> JsonObject:
-    body = _body(record)
     return {
         "seq": record.seq,
-        "task": record.stream.removeprefix(DELIVERY_STREAM),
+        "task": record.stream.removeprefix(kinds.DELIVERY_STREAM),
         "number": record.position,
         "at": record.at,
         "kind": record.kind,
-        **body,
+        **_body(record),
     }
 
 
@@ -71,13 +58,13 @@ def _body(record: Record) -> JsonObject:
 
 def artifacts_of(reader: Reader, task: str, limit: int = PAGE) -> list[JsonObject]:
     """The switch artifacts of a task, newest first, each with whether it was consumed."""
-    stream = deliveries_of(task)
+    stream = kinds.deliveries_of(task)
     return _artifacts(reader.records_before(stream, NEWEST, limit, kinds=_WITH_ARTIFACTS))
 
 
 def waiting_artifacts(reader: Reader, agent: str) -> list[JsonObject]:
     """The artifacts that wait for an agent, of all tasks, newest first."""
-    records = reader.latest(NEWEST, MOST_SCANNED, DELIVERY_STREAM, kinds=_WITH_ARTIFACTS)
+    records = reader.latest(NEWEST, MOST_SCANNED, kinds.DELIVERY_STREAM, kinds=_WITH_ARTIFACTS)
     found = _artifacts(records)
     return [entry for entry in found if entry["to_agent"] == agent and not entry["consumed"]]
 
@@ -86,22 +73,22 @@ def _artifacts(records: Iterable[Record]) -> list[JsonObject]:
     consumed: set[tuple[str, str]] = set()
     found: list[JsonObject] = []
     for record in records:
-        body = _body(record)
-        task = record.stream.removeprefix(DELIVERY_STREAM)
+        body, task = _body(record), record.stream.removeprefix(kinds.DELIVERY_STREAM)
         consumed.update((task, name) for name in body.get("consumed", ()))
         if "file" in body:
-            entry = {
-                "task": task,
-                "file": body["file"],
-                "from_agent": body["from_agent"],
-                "to_agent": body["agent"],
-                "version": body["version"],
-                "at": record.at,
-                "artifact": body["artifact"],
-                "decisions": body.get("decisions", {}),
-                "consumed": (task, body["file"]) in consumed,
-            }
-            found.append(entry)
+            found.append(
+                {
+                    "task": task,
+                    "file": body["file"],
+                    "from_agent": body["from_agent"],
+                    "to_agent": body["agent"],
+                    "version": body["version"],
+                    "at": record.at,
+                    "artifact": body["artifact"],
+                    "decisions": body.get("decisions", {}),
+                    "consumed": (task, body["file"]) in consumed,
+                }
+            )
     return found
 
 
@@ -112,7 +99,7 @@ def why(reader: Reader, item: str, *, agent: str) -> Explanation:
         item: The address of the item, such as T-1#d2.
         agent: The agent.
     """
-    address = parse_address(item)
+    address = kinds.parse_address(item)
     row = reader.item(*address) if address else None
     if address is None or row is None:
         raise NotFound(
@@ -120,7 +107,12 @@ def why(reader: Reader, item: str, *, agent: str) -> Explanation:
             next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
         )
     shown = list(_recalls(reader, item, agent))
-    gate = _gate_of(reader, row)
+    # The gate that shows a blocker which a person has to settle; empty for anything else.
+    items = reader.items_at(row.task, row.position) if row.letter == "b" else []
+    gates = [
+        i.address for i in items if (i.letter, i.field, i.index) == ("k", row.field, row.index)
+    ]
+    gate = gates[0] if gates else ""
     briefs = 0
     latest: JsonObject | None = None
     for delivery in _deliveries_to(reader, address.task, agent):
@@ -134,7 +126,7 @@ def why(reader: Reader, item: str, *, agent: str) -> Explanation:
     found: JsonObject = {
         "item": item,
         "agent": agent,
-        "kind": KINDS[address.letter].word,
+        "kind": kinds.KINDS[address.letter].word,
         "title": row.title,
         "status": status,
         "recorded_in_version": row.position,
@@ -152,15 +144,6 @@ def why(reader: Reader, item: str, *, agent: str) -> Explanation:
     return Explanation({**found, **_reason(row, latest, status, is_later=is_later)})
 
 
-def _gate_of(reader: Reader, row: ItemRow) -> str:
-    """The gate that shows a blocker which a person has to settle; empty for anything else."""
-    items = reader.items_at(row.task, row.position) if row.letter == "b" else []
-    gates = [
-        i.address for i in items if (i.letter, i.field, i.index) == ("k", row.field, row.index)
-    ]
-    return gates[0] if gates else ""
-
-
 def _status(reader: Reader, row: ItemRow) -> str:
     """What has become of an item, also by a decision of another task."""
     if row.letter != "d":
@@ -174,7 +157,7 @@ def _is_later(reader: Reader, row: ItemRow, latest: JsonObject) -> bool:
     """Whether an item was recorded after a brief was made."""
     if row.task == latest["task"]:
         return row.position > latest["version"]
-    record = reader.record(stream_of(row.task), row.position)
+    record = reader.record(kinds.stream_of(row.task), row.position)
     return record is not None and record.seq > latest["seq"]
 
 
@@ -185,47 +168,27 @@ def _when(delivery: JsonObject, length: str) -> JsonObject:
 
 def _recalls(reader: Reader, item: str, agent: str) -> Iterator[JsonObject]:
     """When an agent found an item by searching for it; a search is of no version or budget."""
-    stream = deliveries_of(WORKSPACE_TASK)
 
     def page(before: int) -> list[Record]:
+        stream = kinds.deliveries_of(kinds.WORKSPACE_TASK)
         return reader.records_before(stream, before, PAGE, author=agent, kinds=("recalled",))
 
-    for record in _scanned(page, lambda record: record.position):
-        body = _body(record)
-        if length := body["shown"].get(item):
-            line: JsonObject = {**_line(record), "version": None, "budget": None, "counter": ""}
-            yield {**_when(line, length), "query": body["query"]}
+    for record in islice(newest_first(page, "position"), MOST_SCANNED):
+        line: JsonObject = {**_line(record), "version": None, "budget": None, "counter": ""}
+        if length := line["shown"].get(item):
+            yield {**_when(line, length), "query": line["query"]}
 
 
 def _deliveries_to(reader: Reader, task: str, agent: str) -> Iterator[JsonObject]:
     """What an agent was shown of a task, newest first; of every task for what concerns all work."""
-    stream = deliveries_of(task)
-    if task == WORKSPACE_TASK:
-        found = _scanned(
-            lambda before: reader.latest(before, PAGE, DELIVERY_STREAM), lambda record: record.seq
-        )
+    stream = kinds.deliveries_of(task)
+    if task == kinds.WORKSPACE_TASK:
+        found = newest_first(lambda before: reader.latest(before, PAGE, kinds.DELIVERY_STREAM))
     else:
-        found = _scanned(
-            lambda before: reader.records_before(stream, before, PAGE),
-            lambda record: record.position,
-        )
-    for record in found:
+        found = newest_first(lambda at: reader.records_before(stream, at, PAGE), "position")
+    for record in islice(found, MOST_SCANNED):
         if record.author == agent and record.kind in ("briefed", "switched"):
             yield _line(record)
-
-
-def _scanned(
-    page: Callable[[int], list[Record]], number: Callable[[Record], int]
-) -> Iterator[Record]:
-    """Records newest first, page by page, up to `MOST_SCANNED`."""
-    before, scanned = NEWEST, 0
-    while scanned < MOST_SCANNED:
-        found = page(before)
-        yield from found
-        scanned += len(found)
-        if len(found) < PAGE:
-            return
-        before = number(found[-1])
 
 
 def _reason(row: ItemRow, latest: JsonObject, status: str, *, is_later: bool) -> JsonObject:
@@ -241,7 +204,7 @@ def _reason(row: ItemRow, latest: JsonObject, status: str, *, is_later: bool) ->
             f"first, and it was number {place} of those that waited"
         )
         return {"reason": reason, "displaced_by": first}
-    if status not in LIVE and status not in ("recorded", "pending"):
+    if status not in kinds.LIVE and status not in ("recorded", "pending"):
         return {"reason": f"it is {status}, and briefs show what still holds", "displaced_by": []}
     if is_later:
         reason = f"recorded in version {row.position}, and {where}: a new brief can show it"

@@ -8,27 +8,20 @@ enough to show them.
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import methodcaller
-from typing import TYPE_CHECKING
 
-from passdown.core.brief_facts import ANSWERED, CLOSED, BriefFacts, shown_letter
 from passdown.core.items import sizes_of
 from passdown.core.kinds import LIVE, WORKSPACE_TASK, origins_of, parse_address, stream_of
+from passdown.core.record import Record
+from passdown.core.rows import ANSWERED, CLOSED, BriefFacts, ItemRow, TaskRow
 from passdown.core.tokens import DEFAULT_COUNTER, units, vocabulary
-from passdown.core.types import NEWEST
+from passdown.core.types import NEWEST, JsonObject
 from passdown.core.values import NamedTuple
 from passdown.history.items import CitedFiles, ItemTexts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from passdown.core.record import Record
-    from passdown.core.rows import ItemRow, TaskRow
-    from passdown.core.types import JsonObject
-    from passdown.ledger.project_files import Project
-    from passdown.store.statements import ItemTitle, Reader
-
+from passdown.ledger.project_files import Project
+from passdown.store.statements import ItemTitle, Reader
 
 FIRST = {"h": 1, "d": 16, "f": 24, "g": 12, "p": 16, "w": 12, "a": 16}
 """How many of each kind are candidates at first, whatever they are about."""
@@ -43,16 +36,12 @@ OWN_RECORDS = 100
 
 FIRST_ELSEWHERE = 8
 LATEST_GOTCHAS = 500
-"""How many high gotchas of all tasks are looked at; the first few come into question first, the
-others when a budget is large.
-"""
+"""How many high gotchas of all tasks are looked at; most only for a large budget."""
 FIRST_GOTCHAS = 5
 LATEST_SUMMARIES = 10
 LATEST_ANSWERS = 12
 SHOWN_CLOSED = 3
-"""How many of the items are shown that the last handoff closed by not listing them; the others are
-counted.
-"""
+"""How many items are shown that the last handoff closed by not listing them."""
 LABELLED = 12
 FIRST_NEEDS = 20
 """How many of the tasks that a task depends on are read at first; the others as older items are."""
@@ -105,7 +94,8 @@ def facts_of(
     related = search.related([item.title for item in earlier], RELATED_HANDOFFS)
     own.add_records([*handoffs[:1], *(earlier[index] for index in related)])
     above = reader.task(WORKSPACE_TASK) if row.task != WORKSPACE_TASK else None
-    shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), search)
+    wider = search._replace(labels=[*search.labels, *_places(own.items.values())])
+    shared = _ItemPool(reader, above, dict.fromkeys(_ELSEWHERE, FIRST_ELSEWHERE), wider)
     names = reader.needs(row.task)
     read = ItemTexts(reader)
     last = next((item for item in own.items.values() if item.letter == "h"), None)
@@ -117,15 +107,23 @@ def facts_of(
     found = [each for each in needed.values() if each]
     others = (shared, *(_passed_on(reader, each, search) for each in found[:FIRST_NEEDS]))
     further = found[FIRST_NEEDS:]
-    gotchas = _high_gotchas(reader, {row.task, WORKSPACE_TASK, *needed})
-    own.add(_latest_summary(reader, row, own.items.values()))
+    known = {row.task, WORKSPACE_TASK, *needed}
+    grave = reader.latest_gotchas("high", LATEST_GOTCHAS)  # newest first
+    gotchas = [item for item in grave if item.status in LIVE and item.task not in known]
+    if last and not last.title:  # then the latest handoff that has a summary is shown, too
+        before = reader.items_before(row.task, "h", last.ordinal, LATEST_SUMMARIES)
+        own.add([item for item in before if item.title][:1])
     gated = _gated(open_items)
-    waiting = [item for item in open_items if shown_letter(item) != ANSWERED]
-    waiting += _failed_gates(reader, row)
+    waiting = [
+        _as_sentence(item, item.note) if item.status == "rejected" else item for item in open_items
+    ]
+    if "failed" in row.header["gates"].values():
+        gates = reader.gates(row.task, open_only=True)
+        waiting += [gate for gate in gates if gate.status == "failed"]
     own.add([item for item in waiting if item.address not in gated])
-    answers = [_with_answer(item) for item in _answers(reader, row)]
-    closed = row.header.get("closed", ())
-    own.add([*answers, *_closed_items(reader, closed[:SHOWN_CLOSED])])
+    answers = [_as_sentence(item, item.note) for item in _answers(reader, row)]
+    lost = [reader.item(*address) for address in closed[:SHOWN_CLOSED] if address]
+    own.add([*answers, *(_as_sentence(item) for item in lost if item)])
     checks = sum(item.letter == "c" for item in waiting)
     said = read.content(last).entry if last else {}
     elsewhere = Tally(g=len(gotchas))
@@ -175,10 +173,15 @@ def facts_of(
     )
 
 
+def _places(items: Iterable[ItemRow]) -> dict[str, None]:
+    """The files among some items and the folders that they are in: what decisions may govern."""
+    paths = [item.title for item in items if item.letter == "a"]
+    folders = [path[:at] for path in paths for at, sign in enumerate(path) if sign == "/"]
+    return dict.fromkeys([*paths, *folders][:PAGE])
+
+
 def _passed_on(reader: Reader, row: TaskRow, search: FactQuery) -> _ItemPool:
-    """What a task passes on to those that need it: facts, patterns, warnings, files to read, and
-    questions that block it.
-    """
+    """What a task passes on: facts, patterns, warnings, files to read, blocking questions."""
     first = dict.fromkeys(_PASSED_ON, FIRST_ELSEWHERE)
     found = _ItemPool(reader, row, first, search, is_passed_on=True)
     found.add([item for item in reader.open_items(row.task, ("q", "r")) if _is_passed_on(item)])
@@ -190,36 +193,15 @@ def _is_passed_on(item: ItemRow) -> bool:
     return item.letter != "q" or item.grade == "blocking"
 
 
-def _high_gotchas(reader: Reader, known: set[str]) -> list[ItemRow]:
-    """The gotchas of high severity that other tasks have found, newest first."""
-    items = reader.latest_gotchas("high", LATEST_GOTCHAS)
-    return [item for item in items if item.status in LIVE and item.task not in known]
-
-
-def _latest_summary(reader: Reader, row: TaskRow, items: Iterable[ItemRow]) -> list[ItemRow]:
-    """The latest handoff that has a summary, where the last one has none."""
-    last = next((item for item in items if item.letter == "h"), None)
-    if last is None or last.title:
-        return []
-    before = reader.items_before(row.task, "h", last.ordinal, LATEST_SUMMARIES)
-    return [item for item in before if item.title][:1]
-
-
 def _gated(open_items: Sequence[ItemRow]) -> set[str]:
-    """The blockers that a person has to settle: each is shown once, as the gate that waits."""
-    places = {(item.position, item.index) for item in open_items if item.letter == "k"}
+    """The blockers whose gates wait for a person: each is shown once, as the gate."""
+    waiting = (item for item in open_items if item.letter == "k" and item.status == "pending")
+    places = {(item.position, item.index) for item in waiting}
     return {
         item.address
         for item in open_items
         if item.letter == "b" and (item.position, item.index) in places
     }
-
-
-def _failed_gates(reader: Reader, row: TaskRow) -> list[ItemRow]:
-    """The latest result of each quality gate that has failed, and not passed since."""
-    if "failed" not in row.header["gates"].values():
-        return []
-    return [gate for gate in reader.gates(row.task, open_only=True) if gate.status == "failed"]
 
 
 def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
@@ -236,37 +218,16 @@ def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:
         found += [
             item
             for item in reader.items_before(row.task, "k", NEWEST, LATEST_ANSWERS)
-            if item.field == "blockers" and _is_settled(item)
+            if item.field == "blockers" and item.status == "approved"
         ]
     return found
 
 
-def _closed_items(reader: Reader, names: Sequence[str]) -> list[ItemRow]:
-    """Closed items, which are shown by their own sentence alone."""
-    rows = [reader.item(*address) for address in map(parse_address, names) if address]
-    return [_with_sizes(item, *_sentence_sizes(item)) for item in rows if item]
-
-
-def _sentence_sizes(item: ItemRow) -> tuple[int, int]:
-    sizes = sizes_of(item.sizes)
-    return sizes.tokens[0], sizes.units[0]
-
-
-def _with_sizes(item: ItemRow, tokens: int, long: int) -> ItemRow:
+def _as_sentence(item: ItemRow, note: str = "") -> ItemRow:
+    """An item that is shown by its own sentence alone, with the sizes of that and of a note."""
+    tokens, long = (sizes[0] for sizes in sizes_of(item.sizes))
+    tokens, long = tokens + vocabulary(DEFAULT_COUNTER)(note), long + units(note)
     return item._replace(sizes=" ".join(map(str, (*[tokens] * 3, *[long] * 3))))
-
-
-def _is_settled(gate: ItemRow) -> bool:
-    """Whether its answer still counts: a rejection does until the next handoff."""
-    return gate.status == "approved" or (gate.status == "rejected" and gate.is_open)
-
-
-def _with_answer(item: ItemRow) -> ItemRow:
-    """A settled item with the sizes it has together with its answer: so it is shown."""
-    tokens, long = _sentence_sizes(item)
-    return _with_sizes(
-        item, tokens + vocabulary(DEFAULT_COUNTER)(item.note), long + units(item.note)
-    )
 
 
 class _ItemPool:
@@ -357,10 +318,7 @@ class _ItemPool:
                 self.add([item])
 
     def _holds(self, item: ItemRow, *, is_news: bool = False) -> bool:
-        """Whether an item is still valid; of a file, only the newest entry is.
-
-        That a file was deleted is shown while it is news.
-        """
+        """Whether an item is still valid, the newest of a file; a deleted one while it is news."""
         if item.letter == "a":
             is_new = item.path not in self._paths
             self._paths.add(item.path)
@@ -416,9 +374,7 @@ def _pages_passed_on(reader: Reader, row: TaskRow, search: FactQuery) -> Iterato
 
 
 def _older(task: str, *pages: Iterator[list[ItemRow]]) -> Callable[[], Iterator[Sequence[ItemRow]]]:
-    """The items that don't come first, page by page, each page read once; every call begins with
-    the first page again.
-    """
+    """Older items, page by page, each read once; every call begins with the first page."""
     unread = chain.from_iterable(pages)
     read: list[list[ItemRow]] = []
 
@@ -441,9 +397,7 @@ def _newest_first(items: Sequence[ItemRow], task: str) -> list[ItemRow]:
 
 _MISSING = "not there yet"
 
-
 MOST_RECORDS = 400
-_RANK = {"blocker": 0, "high": 1, "medium": 2, "low": 3}
 
 
 def turn_facts(reader: Reader, task: str, from_agent: str, to_agent: str) -> JsonObject:
@@ -469,7 +423,6 @@ def turn_facts(reader: Reader, task: str, from_agent: str, to_agent: str) -> Jso
     live = [decision for decision in decisions if decision["status"] in LIVE]
     open_items = [d for _, d in item_documents(reader, task, reader.open_items(task, ("b", "n")))]
     blockers = [d for d in open_items if "blocker" in d]
-    blockers.sort(key=lambda blocker: _RANK.get(blocker.get("severity", ""), 3))
     return {
         "task": task,
         "title": row.details["title"],

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
 
 from passdown.core.text import visible
 from passdown.core.values import NamedTuple
@@ -19,10 +20,9 @@ from passdown.errors import GitError, InvalidInput, Problem
 from passdown.ledger.project_files import OWN_FOLDER, Project
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from passdown.core.checkout import Checkout
-
 
 TIMEOUT_S = 2.0
 """How long git may take where an agent waits for the answer; a hook has four seconds in all."""
@@ -45,10 +45,7 @@ _FIXED_VARIABLES = {
 
 
 class Git:
-    """Git in one folder, with one time limit for everything that is asked of it.
-
-    A child inherits the descriptors `held`.
-    """
+    """Git in one folder, with one time limit for all; a child inherits the descriptors `held`."""
 
     def __init__(self, folder: str, timeout_s: float, *, held: tuple[int, ...] = ()) -> None:
         import time
@@ -67,40 +64,24 @@ class Git:
         self, *arguments: str, given: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> bytes:
         """What git prints; raises GitError if it fails, isn't there or takes too long."""
-        import subprocess
-
+        words = ["git", "-C", self._folder, *_OPTIONS, *arguments]
+        variables = {**_inherited(), **_FIXED_VARIABLES, **(environment or {})}
+        left = max(0.0, self._ends - self._clock())
         try:
-            process = subprocess.Popen(
-                ["git", "-C", self._folder, *_OPTIONS, *arguments],
-                env={**_inherited(), **_FIXED_VARIABLES, **(environment or {})},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                pass_fds=self._held,
-            )
+            code, out, err = run_program(words, given, left, env=variables, pass_fds=self._held)
+        except TimeoutError:
+            raise GitError(f"git took longer than {self._timeout_s:g} s") from None
         except OSError as error:
             message, fix = f"git can't be started ({error.strerror})", "Install git, or check PATH."
             raise GitError(message, next_step=fix, code="no_git") from None
-        with process:
-            try:
-                out, err = process.communicate(given, max(0.0, self._ends - self._clock()))
-            except BaseException as error:
-                _kill_group(process.pid)
-                if not isinstance(error, subprocess.TimeoutExpired):
-                    raise
-                raise GitError(f"git took longer than {self._timeout_s:g} s") from None
-        if process.returncode:
+        if code:
             said = err.decode("utf-8", "backslashreplace").strip()[-2_000:]
             message = visible(said, keep_newlines=True)
-            raise GitError(message or f"git ended with {process.returncode}")
+            raise GitError(message or f"git ended with {code}")
         return out
 
     def without_filters(self) -> list[str]:
-        """Options that switch off the repository's filters: each would be a program to run.
-
-        Raises GitError for a filter whose name no option can hold.
-        """
+        """Options that switch off filters, which are programs; GitError if none can name one."""
         try:
             names = self.answer("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
         except GitError:
@@ -122,13 +103,30 @@ def _inherited() -> dict[str, str]:
     }
 
 
-def _kill_group(pid: int) -> None:
-    """End git and whatever it started: a filter left behind would hold the answer open."""
-    import signal
-    from contextlib import suppress
+def run_program(
+    words: Sequence[str], given: bytes, timeout_s: float, **options: Any
+) -> tuple[int, bytes, bytes]:
+    """Run a program with `given` on its stdin: its exit code, output and standard error.
 
-    with suppress(OSError):
-        os.killpg(pid, signal.SIGKILL)
+    It is ended with whatever it started when that takes too long (then TimeoutError is raised):
+    what is left behind would hold the output open. Raises OSError if it can't be started.
+    """
+    import signal
+    import subprocess
+
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    started: Any = subprocess.Popen(words, start_new_session=True, **pipes, **options)
+    with started as process:
+        try:
+            out, err = process.communicate(given, timeout_s)
+        except BaseException as error:
+            with suppress(OSError, AttributeError):  # Windows has no groups
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError from None
+            raise
+    return process.returncode, out, err
 
 
 _REF = "ref: "
@@ -157,17 +155,10 @@ def current_commit(folder: str) -> str:
         return head if re.fullmatch(_COMMIT, head) else ""
     name = head.removeprefix(_REF)
     common = os.path.join(git, first_line(os.path.join(git, "commondir")))
-    found = first_line(os.path.join(common, *name.split("/"))) or _packed(common, name)
+    packed = (line.partition(" ") for line in _lines(os.path.join(common, "packed-refs")))
+    found = first_line(os.path.join(common, *name.split("/")))
+    found = found or next((commit for commit, _, ref in packed if ref == name), "")
     return found if re.fullmatch(_COMMIT, found) else ""
-
-
-def _packed(common: str, name: str) -> str:
-    try:
-        with open(os.path.join(common, "packed-refs"), encoding="utf-8", errors="replace") as file:
-            pairs = (line.rstrip("\r\n").partition(" ") for line in file)
-            return next((commit for commit, _, ref in pairs if ref == name), "")
-    except OSError:
-        return ""
 
 
 def _git_folder(folder: str) -> str:
@@ -194,11 +185,17 @@ def named_git_folder(top: str) -> str:
 
 def first_line(path: str) -> str:
     """The first line of one of git's files; empty where it can't be read."""
+    return next(_lines(path), "")
+
+
+def _lines(path: str) -> Iterator[str]:
+    """The lines of one of git's files; none where it can't be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline(4096).rstrip("\r\n")
+            while line := file.readline(4096):
+                yield line.rstrip("\r\n")
     except (OSError, ValueError):
-        return ""
+        return
 
 
 _CORE_WORKTREE = r"(?i)\s*worktree\s*=\s*\"?([^\"\r\n]+)\"?\s*"
@@ -229,11 +226,8 @@ def _is_known(own: str, top: str) -> bool:
 
 def _set_in(common: str) -> str:
     """The main worktree that a repository's settings name, as those of a submodule do."""
-    try:
-        with open(os.path.join(common, "config"), encoding="utf-8", errors="replace") as file:
-            found = [re.fullmatch(_CORE_WORKTREE, line) for line in file]
-    except OSError:
-        return ""
+    lines = _lines(os.path.join(common, "config"))
+    found = (re.fullmatch(_CORE_WORKTREE, line) for line in lines)
     named = next((match[1].strip() for match in found if match), "")
     return os.path.normpath(os.path.join(common, named)) if named else ""
 
@@ -272,12 +266,18 @@ def compare_with_git(
     untracked, or has it tracked and clean. `warns` when more than a fifth of them differ.
     """
     git = Git(root, timeout_s)
+    tracked: set[str] = set()
     try:
         changed = _changed_paths(git)
         project = Project(root, os.path.join(root, OWN_FOLDER, "ledger.db"))
         reasons = {path: _difference(project, path, named[path]) for path in named}
         asked = [path for path in named if not reasons[path] and _normalised(path) not in changed]
-        tracked = _tracked_paths(git, asked)
+        for start in range(0, len(asked), _PATHS_PER_CALL):
+            some = asked[start : start + _PATHS_PER_CALL]
+            # On disk a name may be spelled decomposed, and git compares bytes.
+            spelled = {form for path in some for form in (path, _normalised(path, "NFD"))}
+            answer = git.answer("ls-files", "-z", "--", *sorted(spelled))
+            tracked.update(map(_normalised, _fields(answer)))
     except GitError as error:
         return GitCheck(is_repository=False, named=len(named), problem=error.message)
     for path in asked:
@@ -323,17 +323,6 @@ def _changed_paths(git: Git, renames: str = "--no-renames") -> set[str]:
             next(entries, "")  # the name that it had
         paths.add(_normalised(entry[3:].removeprefix(prefix)))
     return {path for path in paths if path.split("/")[0] != OWN_FOLDER}
-
-
-def _tracked_paths(git: Git, paths: list[str]) -> set[str]:
-    found: set[str] = set()
-    for start in range(0, len(paths), _PATHS_PER_CALL):
-        some = paths[start : start + _PATHS_PER_CALL]
-        # On disk a name may be spelled decomposed, and git compares bytes.
-        spelled = {form for path in some for form in (path, _normalised(path, "NFD"))}
-        answer = git.answer("ls-files", "-z", "--", *sorted(spelled))
-        found.update(_normalised(path) for path in answer.split("\0") if path)
-    return found
 
 
 MAX_PATCH_BYTES = 4 << 20
@@ -428,37 +417,26 @@ class ChangedFile(NamedTuple):
 def changed_since(
     root: str, commit: str, since: float, timeout_s: float
 ) -> list[ChangedFile] | None:
-    """The files below a folder that differ from a commit (else from the last one) and were touched
-    since a time; None where git doesn't answer.
-    """
-    if timeout_s <= 0:
+    """The files that differ from a commit and were touched since a time; None without an answer."""
+    if timeout_s <= 0 or not has_git(root):
         return None
     git = Git(root, timeout_s)
     base = commit if re.fullmatch(_COMMIT, commit) else "HEAD"
     try:
-        found = [
-            ChangedFile(path, "created") for path in _fields(git.answer(*_UNTRACKED, "--", "."))
-        ]
-        found += _changed_tracked(git, base)
+        new = _fields(git.answer(*_UNTRACKED, "--", "."))
+        filters = git.without_filters()
     except GitError:
         return None
-    return sorted(
-        each
-        for each in found
-        if not each.path.startswith(f"{OWN_FOLDER}/") and _touched(root, each, since)
-    )
-
-
-def _changed_tracked(git: Git, base: str) -> list[ChangedFile]:
-    """The known files that differ from a commit; none where there is no such commit."""
-    filters = git.without_filters()
     try:
         fields = _fields(git.answer(*filters, *_NAME_STATUS, base, "--", "."))
-    except GitError:
-        return []
+    except GitError:  # there is no such commit
+        fields = []
     words = {"A": "created", "D": "delete"}
-    pairs = zip(fields[::2], fields[1::2], strict=False)
-    return [ChangedFile(path, words.get(status[:1], "modify")) for status, path in pairs]
+    found = [ChangedFile(path, "created") for path in new]
+    for status, path in zip(fields[::2], fields[1::2], strict=False):
+        found.append(ChangedFile(path, words.get(status[:1], "modify")))
+    own = f"{OWN_FOLDER}/"
+    return sorted(e for e in found if not e.path.startswith(own) and _touched(root, e, since))
 
 
 def _fields(answer: str) -> list[str]:

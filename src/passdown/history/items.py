@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from passdown.core.brief_facts import ANSWERED, CLOSED, ItemContent, shown_letter
 from passdown.core.items import cited_paths, entry_of, shown_command
 from passdown.core.kinds import stream_of
+from passdown.core.record import Record
+from passdown.core.rows import ANSWERED, CLOSED, ItemContent, ItemRow, shown_letter
 from passdown.ledger.channel import REMOTE_FILES_FIELD
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from passdown.core.record import Record
-    from passdown.core.rows import ItemRow
-    from passdown.ledger.project_files import FileOnDisk, Project
-    from passdown.store.statements import Reader
+from passdown.ledger.project_files import FileOnDisk, Project
+from passdown.store.statements import Reader
 
 
 class ItemTexts:
@@ -47,40 +43,37 @@ class ItemTexts:
             return ItemContent({}, "", "")
         record, body = known
         entry = entry_of(body, item.field, item.index)
-        if shown_letter(item) in (ANSWERED, CLOSED):
-            return self._answered(item, entry)
+        closing = self._known.get((item.task, item.closed_at))
+        if shown_letter(item) in (ANSWERED, CLOSED) or item.status == "rejected":
+            return _answered(item, entry, closing)
         if item.letter == "f":
             was = item.note if not item.closed_at else ""
             entry = {**entry, "status": item.status.replace("active", ""), "was": was}
         if item.letter == "c":
-            entry = {**entry, "status": self._checked(item)}
+            # How the check ended, and who made it; their words stay in the record: the line quotes
+            # somebody else.
+            author = closing[0].author if closing and item.status != "open" else ""
+            entry = {**entry, "status": f"{item.status} by {author}" if author else ""}
             if "command" in entry:
                 entry["command"] = shown_command(entry)
-        author = entry.get("agent") or record.author
         return ItemContent(
             entry,
-            author,
+            entry.get("agent") or record.author,
             entry.get("at") or record.at,
             body.get("cited", {}),
             is_remote=body.get(REMOTE_FILES_FIELD, False),
         )
 
-    def _checked(self, item: ItemRow) -> str:
-        """How the check of a precondition ended, and who made it; their words stay in the record:
-        the line quotes somebody else.
-        """
-        known = self._known.get((item.task, item.closed_at))
-        return f"{item.status} by {known[0].author}" if known and item.status != "open" else ""
 
-    def _answered(self, item: ItemRow, entry: dict[str, Any]) -> ItemContent:
-        """A settled item with its answer, in the words of whoever gave it."""
-        known = self._known.get((item.task, item.closed_at))
-        if known is None:
-            return ItemContent(entry, "", "", {}, item.status)
-        record, body = known
-        author = body.get("by") or record.author
-        answer = body.get("reason") or item.note if item.letter == "q" else body.get("reason", "")
-        return ItemContent(entry, author, record.at, {}, answer or item.status)
+def _answered(
+    item: ItemRow, entry: dict[str, Any], closing: tuple[Record, dict[str, Any]] | None
+) -> ItemContent:
+    """A settled item with its answer, in the words of whoever gave it."""
+    if closing is None:
+        return ItemContent(entry, "", "", {}, item.status)
+    record, body = closing
+    answer = body.get("reason") or (item.note if item.letter == "q" else "")
+    return ItemContent(entry, body.get("by") or record.author, record.at, {}, answer or item.status)
 
 
 class CitedFiles:
@@ -105,19 +98,16 @@ class CitedFiles:
         paths = cited_paths(item.letter, content.entry)
         return bool(paths) and all(self._change(item, content, path) == "is gone" for path in paths)
 
-    def _artifact(self, item: ItemRow, path: str) -> ItemRow | None:
-        """What was known of a file when an item was written down; items of one record ask alike."""
-        place = (item.task, path, item.position)
-        if place not in self._artifacts:
-            self._artifacts[place] = self._reader.artifact_at(item, path)
-        return self._artifacts[place]
-
     def _change(self, item: ItemRow, content: ItemContent, path: str) -> str:
         recorded = content.cited.get(path)
-        if recorded is None and item.letter == "a":
-            recorded = content.entry.get("sha256")
-        elif recorded is None and (artifact := self._artifact(item, path)):
-            content = self._records.content(artifact)
+        if recorded is None and item.letter != "a":
+            place = (item.task, path, item.position)  # items of one record ask alike
+            if place not in self._artifacts:
+                self._artifacts[place] = self._reader.artifact_at(item, path)
+            artifact = self._artifacts[place]
+            content = self._records.content(artifact) if artifact else content
+            recorded = content.entry.get("sha256") if artifact else None
+        elif recorded is None:
             recorded = content.entry.get("sha256")
         if not recorded:
             return ""

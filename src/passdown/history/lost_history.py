@@ -12,29 +12,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from passdown.core.documents import is_intact
 from passdown.core.kinds import stream_of
+from passdown.core.record import Head
+from passdown.core.rows import TaskRow
 from passdown.core.values import NamedTuple
 from passdown.errors import Damaged, Problem, StoreUnavailable
-from passdown.ledger.durable_files import (
-    file_status,
-    keep_aside,
-    private_folder,
-    read_bytes,
-    read_start,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from passdown.core.record import Head
-    from passdown.core.rows import TaskRow
-    from passdown.store.statements import Reader
-
+from passdown.ledger import durable_files
+from passdown.store.statements import Reader
 
 _HEAD_BYTES = 1_024
 _HEAD = re.compile(rb'"version": ([0-9]{1,15}),\s+"digest": "(sha256:[0-9a-f]{64})"')
@@ -51,7 +40,7 @@ class Mirrored(NamedTuple):
 
 def shown_by(path: str) -> Mirrored | None:
     """The version and digest that a file shows, from its beginning; None where it shows none."""
-    now = file_status(path)
+    now = durable_files.file_status(path)
     return _shown_by(path, now) if now else None
 
 
@@ -59,17 +48,14 @@ def shown_by(path: str) -> Mirrored | None:
 def _shown_by(path: str, _now: tuple[int, ...]) -> Mirrored | None:
     """The same; a file that nobody touched since is read once."""
     try:
-        found = _HEAD.search(read_start(path, _HEAD_BYTES))
+        found = _HEAD.search(durable_files.read_start(path, _HEAD_BYTES))
     except (OSError, ValueError):
         return None
     return Mirrored(path, int(found[1]), found[2].decode()) if found else None
 
 
 def evidence(folder: str, reader: Reader, task: str, head: Head | None = None) -> Mirrored | None:
-    """What a whole file in a folder of state files shows of a task that the ledger doesn't have.
-
-    `head` is the ledger's, where it is known already.
-    """
+    """What a whole state file shows of a task and the ledger, with this `head`, doesn't have."""
     return _unknown(reader, task, _files_of(folder, task), head)
 
 
@@ -113,15 +99,12 @@ def _unknown(
 
 
 def refuse_if_lost(folder: str, reader: Reader, task: str, head: Head | None) -> None:
-    """Raise Damaged if a state file shows what the ledger doesn't have.
-
-    The file gets a second name, which stays when the first is lost.
-    """
+    """Raise Damaged if a state file shows what the ledger lacks; it gets a second name."""
     shown = evidence(folder, reader, task, head)
     if shown is None:
         return
     with suppress(OSError, StoreUnavailable):
-        private_folder(os.path.dirname(folder), os.path.basename(folder), _KEPT)
+        durable_files.private_folder(os.path.dirname(folder), os.path.basename(folder), _KEPT)
         os.link(_path(folder, task), _path(folder, task, _KEPT))
     raise ledger_behind(reader, {task: shown})
 
@@ -132,7 +115,7 @@ def accept_ledger(folder: str, task: str) -> list[str]:
     paths = [path for path in named if os.path.lexists(path)]
     if len(paths) == 2 and os.path.samefile(*paths):
         os.unlink(paths.pop())
-    return [keep_aside(path, "accepted") for path in paths]
+    return [durable_files.keep_aside(path, "accepted") for path in paths]
 
 
 def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
@@ -155,7 +138,7 @@ def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
 
 def is_whole(path: str) -> bool:
     """Whether a state file is as it was written, by its own checksum; what can't be read isn't."""
-    now = file_status(path)
+    now = durable_files.file_status(path)
     return _is_whole(path, now) if now else False
 
 
@@ -163,7 +146,7 @@ def is_whole(path: str) -> bool:
 def _is_whole(path: str, _now: tuple[int, ...]) -> bool:
     """The same, likewise read once."""
     try:
-        data = read_bytes(path)
+        data = durable_files.read_bytes(path)
     except StoreUnavailable:
         return False
     return data is not None and is_intact(data.decode(errors="replace"))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.schema import ANY_TEXT, COUNT, TRUTH, Checks, List, Map, Number, Type
@@ -19,10 +20,6 @@ from passdown.core.text import child_path, excerpt, visible
 from passdown.errors import InvalidInput, Problem, StoreUnavailable
 from passdown.ledger.durable_files import named_lock, replace_file
 from passdown.ledger.project_files import read_beneath
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
-
 
 FOLDERS = ("agents", ".claude/agents", ".passdown/agents")
 """Where profiles are looked for when no folder is named; the first that is there counts."""
@@ -63,20 +60,15 @@ class Profiles:
 
     def names(self) -> tuple[str, ...]:
         """The agents that have a profile, in order."""
-        if not self.folder:
-            return ()
         try:
-            files = os.listdir(self.folder)
+            files = os.listdir(self.folder) if self.folder else []
         except (OSError, ValueError):  # a folder's name with a NUL in it is a ValueError
             return ()
-        stems = (name.removesuffix(ENDING) for name in files if name.endswith(ENDING))
-        return tuple(sorted(stem for stem in stems if self._is_there(stem)))
-
-    def _is_there(self, name: str) -> bool:
-        if not _is_name(name):
-            return False
-        found = read_beneath(self.folder, name + ENDING, MAX_BYTES)
-        return not isinstance(found, Problem)
+        stems = [name.removesuffix(ENDING) for name in files if name.endswith(ENDING)]
+        found = (
+            (s, read_beneath(self.folder, s + ENDING, MAX_BYTES)) for s in stems if _is_name(s)
+        )
+        return tuple(sorted(stem for stem, text in found if not isinstance(text, Problem)))
 
     def get(self, name: str) -> Profile | None:
         """The profile of an agent; None when it has none or no agent can be called so."""
@@ -326,9 +318,7 @@ class _RegistryReader:
     def profiles(
         self, value: object, tools: dict[str, Tool]
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """The names of each agent's tools. A profile of which nothing can be read is none: the
-        tools of tier 1 are better.
-        """
+        """The names of each agent's tools; a profile of which nothing can be read is none."""
         found: dict[str, dict[str, tuple[str, ...]]] = {}
         for agent, given in self.mapping(value, "profiles").items():
             path = child_path("profiles", agent)
@@ -358,21 +348,6 @@ class _RegistryReader:
         return found
 
 
-class RuleFiles:
-    """The text files in a folder of rules; links may not lead out of it."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def exists(self) -> bool:
-        """Whether there is anything at the folder's place."""
-        return os.path.lexists(self.folder)
-
-    def text(self, name: str) -> str | Problem:
-        """The text of a regular file, or why there is none to be had."""
-        return text_beneath(self.folder, name)
-
-
 class SessionFiles:
     """The sessions of a workspace, one JSON file each, named by the session's id."""
 
@@ -397,7 +372,7 @@ class SessionFiles:
 
     def read(self, id: str, problems: list[Problem]) -> object:
         """The JSON document of a session; None where there is none, or a broken one (a warning)."""
-        text = RuleFiles(self.folder).text(os.path.basename(self.path(id)))
+        text = text_beneath(self.folder, os.path.basename(self.path(id)))
         if isinstance(text, Problem):
             if text.code != "missing_file":
                 problems.append(session_warning("session_broken", f"{text.message}; starts again"))

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from passdown.core import kinds
 from passdown.core.documents import LISTS, item_document, state_document
+from passdown.core.fold import Replayed
 from passdown.core.items import fact_text
-from passdown.core.kinds import (
-    RECOVERY_STREAM,
-    TASK_STREAM,
-    origins_of,
-    parse_address,
-    stream_of,
-    task_of,
-)
+from passdown.core.record import Record
+from passdown.core.results import ArtifactStatus, Changes, Item, LogEntry, StateDiff
+from passdown.core.rows import ItemRow, LinkRow, TaskRow
 from passdown.core.types import NEWEST, JsonObject
-from passdown.core.views import ArtifactStatus, Changes, Item, LogEntry, StateDiff
 from passdown.errors import NotFound, unknown_task
 from passdown.ledger.channel import CHANNEL_FIELD
+from passdown.ledger.project_files import Project
 from passdown.store.statements import Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from passdown.core.record import Record
-    from passdown.core.replay import Replayed
-    from passdown.core.rows import ItemRow, LinkRow, TaskRow
-    from passdown.ledger.project_files import Project
 
 
 def state(reader: Reader, task: str, version: int | None = None) -> JsonObject:
@@ -47,10 +38,10 @@ def state(reader: Reader, task: str, version: int | None = None) -> JsonObject:
 
 def state_at(reader: Reader, row: TaskRow, version: int) -> JsonObject:
     """A task's state as it was when a version was written, links from other tasks included."""
-    from passdown.core.replay import replay
+    from passdown.core.fold import replay
 
     is_there = 1 <= version <= row.version
-    records = reader.records(stream_of(row.task), until=version) if is_there else ()
+    records = reader.records(kinds.stream_of(row.task), until=version) if is_there else ()
     replayed = replay(records)
     if replayed is None:
         raise NotFound(
@@ -82,7 +73,7 @@ def with_documents(
     """Items with their documents, all records read at once; without those of missing records."""
     rows = list(rows)
     positions = sorted({row.position for row in rows})
-    records = reader.records_at(stream_of(task), positions) if positions else []
+    records = reader.records_at(kinds.stream_of(task), positions) if positions else []
     known = {record.position: (record, record.document()) for record in records}
     for row in rows:
         if found := known.get(row.position):
@@ -141,9 +132,9 @@ def show(reader: Reader, item: str) -> Item:
     Args:
         item: The address, such as T-1#d2.
     """
-    parsed = parse_address(item)
+    parsed = kinds.parse_address(item)
     row = reader.item(*parsed) if parsed else None
-    record = reader.record(stream_of(row.task), row.position) if row else None
+    record = reader.record(kinds.stream_of(row.task), row.position) if row else None
     if row is None or record is None or parsed is None:
         raise NotFound(
             f"there is no item {item[:140]!r}",
@@ -157,7 +148,11 @@ def show(reader: Reader, item: str) -> Item:
     blocked = [link.target for link in reader.links_from(item) if link.relation == "blocks"]
     if blocked:
         document["blocks"] = blocked
-    hints = _hints(document)
+    # Signs that an item's words are meant for a model rather than about the work.
+    from passdown.core.text import instruction_hints
+
+    texts = [value for value in document.values() if isinstance(value, str)]
+    hints = sorted({hint for text in texts for hint in instruction_hints(text)})
     if hints:
         document["hints"] = hints
 
@@ -166,14 +161,6 @@ def show(reader: Reader, item: str) -> Item:
         document["stated_source"] = document["source"]  # where a fact is from, by its author
     document["source"] = {**envelope(record), "task": row.task, **origin}
     return Item(document)
-
-
-def _hints(document: JsonObject) -> list[str]:
-    """Signs that an item's words are meant for a model rather than about the work."""
-    from passdown.core.text import instruction_hints
-
-    texts = [value for value in document.values() if isinstance(value, str)]
-    return sorted({hint for text in texts for hint in instruction_hints(text)})
 
 
 def envelope(record: Record) -> JsonObject:
@@ -205,13 +192,13 @@ def log(
     """
     origins = RecordOrigins(reader)
     if task is None:
-        found = [*reader.latest(before, limit, TASK_STREAM)]
-        found += reader.latest(before, limit, RECOVERY_STREAM)
+        found = [*reader.latest(before, limit, kinds.TASK_STREAM)]
+        found += reader.latest(before, limit, kinds.RECOVERY_STREAM)
         found.sort(key=lambda record: -record.seq)
         return [LogEntry(_line(record, origins)) for record in found[:limit]]
-    if reader.head(stream_of(task)) is None:
+    if reader.head(kinds.stream_of(task)) is None:
         raise unknown_task(task)
-    found = reader.records_before(stream_of(task), before, limit)
+    found = reader.records_before(kinds.stream_of(task), before, limit)
     return [LogEntry(_line(record, origins)) for record in found]
 
 
@@ -226,7 +213,7 @@ def changes(reader: Reader, after: int | None = 0, *, limit: int = 500) -> Chang
         newest = reader.latest(NEWEST, 1)
         return Changes({"changes": [], "last": newest[0].seq if newest else 0})
     looked_at = list(islice(reader.tail(after), limit))
-    of_tasks = [record for record in looked_at if record.stream.startswith(TASK_STREAM)]
+    of_tasks = [record for record in looked_at if record.stream.startswith(kinds.TASK_STREAM)]
     origins = RecordOrigins(reader)
     lines = [_line(record, origins) for record in of_tasks]
     return Changes({"changes": lines, "last": looked_at[-1].seq if looked_at else after})
@@ -241,10 +228,10 @@ def _line(record: Record, origins: RecordOrigins) -> JsonObject:
         )
         if body.get(name)
     }
-    is_recovery = record.stream.startswith(RECOVERY_STREAM)
+    is_recovery = record.stream.startswith(kinds.RECOVERY_STREAM)
     return {
         "seq": record.seq,
-        "task": task_of(record.stream) or record.stream.removeprefix(RECOVERY_STREAM),
+        "task": kinds.task_of(record.stream) or record.stream.removeprefix(kinds.RECOVERY_STREAM),
         **envelope(record),
         **({"version": body["version"]} if is_recovery else {}),
         "summary": _summary(record.kind, body),
@@ -275,12 +262,13 @@ def _summary(kind: str, body: JsonObject) -> str:
 def _first_text(body: JsonObject) -> str:
     """The words of the first thing that a small record brings."""
     lists = (cast("list[Any]", value) for value in body.values() if isinstance(value, list))
-    entry = next((values[0] for values in lists if values), "")
-    if isinstance(entry, dict) and "key" in entry:
-        return fact_text(cast("JsonObject", entry))
-    if isinstance(entry, dict):
-        return str(next(iter(_texts(cast("JsonObject", entry))), ""))
-    return str(entry)
+    first = next((values[0] for values in lists if values), "")
+    if not isinstance(first, dict):
+        return str(first)
+    entry = cast("JsonObject", first)
+    names = ("summary", "pattern", "issue", "name", "text")
+    said = (str(entry[name]) for name in names if name in entry)
+    return fact_text(entry) if "key" in entry else next(said, "")
 
 
 def _knowledge_summary(body: JsonObject) -> str:
@@ -294,11 +282,6 @@ def _knowledge_summary(body: JsonObject) -> str:
 
 def _edge(edge: JsonObject) -> str:
     return f"{edge['source']} -> {edge['relation']} -> {edge['target']}"
-
-
-def _texts(entry: JsonObject) -> list[str]:
-    named = ("summary", "pattern", "issue", "name", "text")
-    return [str(entry[name]) for name in named if name in entry]
 
 
 def diff(reader: Reader, task: str, old: int, new: int) -> StateDiff:
@@ -354,63 +337,46 @@ class RecordOrigins:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._imports: dict[str, list[tuple[range, JsonObject]]] = {}
-        self._recoveries: dict[str, dict[int, JsonObject]] = {}
+        self._imports = cache(self._imports_of)
+        self._recoveries = cache(self._recoveries_of)
 
     def of(self, record: Record, body: JsonObject) -> JsonObject:
         """The fields that tell where a record came from: `via` for one that was written here,
         `imported` for one that was imported; nothing where nothing is known.
         """
-        origin = self._import_of(record)
-        recovered = self._recovery_of(record)
+        task = kinds.task_of(record.stream)
+        if task is None:
+            return {name: body[name] for name in (CHANNEL_FIELD,) if name in body}
+        found = self._recoveries(task).get(record.position)
+        recovered = {"recovered": found} if found else {}
+        origin = next((o for span, o in self._imports(task) if record.position in span), None)
         if origin is None:
-            return {n: body[n] for n in (CHANNEL_FIELD,) if n in body} | recovered
+            return {name: body[name] for name in (CHANNEL_FIELD,) if name in body} | recovered
         claim = {"claimed_via": body[CHANNEL_FIELD]} if CHANNEL_FIELD in body else {}
         return {"imported": {**origin, **claim}} | recovered
 
-    def _recovery_of(self, record: Record) -> JsonObject:
-        """Who decided to go on from a record although a later version had been lost, if somebody
-        did; from nothing, that is the first.
-        """
-        task = task_of(record.stream)
-        if task is None:
-            return {}
-        if task not in self._recoveries:
-            stream = RECOVERY_STREAM + task
-            has_any = self._reader.head(stream) is not None
-            found = self._reader.records(stream) if has_any else ()
-            self._recoveries[task] = {
-                max(body["version"], 1): {"by": each.author, "at": each.at, **body}
-                for each in found
-                for body in (each.document(),)
-            }
-        found = self._recoveries[task].get(record.position)
-        return {"recovered": found} if found else {}
-
-    def _import_of(self, record: Record) -> JsonObject | None:
-        task = task_of(record.stream)
-        if task is None:
-            return None
-        if task not in self._imports:
-            self._imports[task] = self._of_task(task)
-        versions = self._imports[task]
-        return next((origin for span, origin in versions if record.position in span), None)
-
-    def _of_task(self, task: str) -> list[tuple[range, JsonObject]]:
-        stream = origins_of(task)
+    def _records(self, stream: str) -> list[tuple[Record, JsonObject]]:
         if self._reader.head(stream) is None:
             return []
-        return [_import(record) for record in self._reader.records(stream)]
+        return [(record, record.document()) for record in self._reader.records(stream)]
 
+    def _recoveries_of(self, task: str) -> dict[int, JsonObject]:
+        """By version, who decided to go on from it although a later one had been lost."""
+        return {
+            max(body["version"], 1): {"by": record.author, "at": record.at, **body}
+            for record, body in self._records(kinds.RECOVERY_STREAM + task)
+        }
 
-def _import(record: Record) -> tuple[range, JsonObject]:
-    """The versions that an import added, and what is known of it. Older releases noted only the
-    last version, and not the bundle.
-    """
-    body = record.document()
-    origin = {"by": record.author, "at": record.at}
-    origin |= {name: body[name] for name in ("bundle", CHANNEL_FIELD) if name in body}
-    return range(body.get("first", body["version"]), body["version"] + 1), origin
+    def _imports_of(self, task: str) -> list[tuple[range, JsonObject]]:
+        """The versions that each import added, and its origin; older releases noted less."""
+        return [
+            (
+                range(body.get("first", body["version"]), body["version"] + 1),
+                {"by": record.author, "at": record.at}
+                | {name: body[name] for name in ("bundle", CHANNEL_FIELD) if name in body},
+            )
+            for record, body in self._records(kinds.origins_of(task))
+        ]
 
 
 BYTES_PER_TOKEN = 4

@@ -11,20 +11,31 @@ fit, until its block comes.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from passdown.core.documents import LISTS, is_intact, is_torn, state_document
+from passdown.core.documents import (
+    LISTS,
+    is_intact,
+    is_torn,
+    state_document,
+    status_fields,
+    with_status,
+)
 from passdown.core.kinds import stream_of
 from passdown.core.record import Head
+from passdown.core.rows import StatusChange
 from passdown.core.state_files import (
     check_state,
     handle_file_text,
     indented_json,
     rendered_entry,
+    rendered_list,
 )
+from passdown.core.values import NamedTuple
 from passdown.errors import Problem
 from passdown.history.lost_history import evidence, ledger_behind, shown_by
 from passdown.history.state import envelope, links_at, supersede, with_documents, with_links
@@ -37,19 +48,25 @@ from passdown.ledger.durable_files import (
     replace_file,
     sweep_temporary,
 )
+from passdown.ledger.writer import row_after
 
 if TYPE_CHECKING:
-    from passdown.core.rows import ItemRow, TaskRow
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from passdown.core.fold import Changes
+    from passdown.core.record import Record
+    from passdown.core.rows import ItemRow, LinkRow, TaskRow
     from passdown.core.state_files import Rendered
     from passdown.core.types import JsonObject
+    from passdown.ledger.writer import Written
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
 
 
 ARCHIVE_SCHEMA = "passdown/archive/1"
 _LOCKS, _TEMPORARY, _ARCHIVE = ".locks", ".writing", "archive"
-_MOST_PAGES = 8
-_MOST_WRITTEN = 1_000
+_MOST_PAGES = 256
+_MOST_PAGE_BYTES = 8 << 20  # of all of them, so that whoever writes many tasks doesn't hold them
 _SHARES = 20  # of the file's bytes, one for each field of the task; about ten have no end
 _BETWEEN = len(",\n    ")
 
@@ -63,6 +80,76 @@ class _Entry(NamedTuple):
     item: ItemRow
     superseded_by: str
     text: Rendered
+
+
+_Entries = dict[tuple[str, int], _Entry]
+
+
+class _Page(NamedTuple):
+    """What was last written of a task: its entries, the digest of the version that they show, and
+    the status of the file. Other tasks bear on it if it `is_linked`.
+    """
+
+    entries: _Entries
+    digest: str = ""
+    is_linked: bool = True
+    status: tuple[int, ...] | None = None
+    size: int = 0
+
+
+class _NextVersion:
+    """Answers what a reader would of a task on which no other bears, after one more record: from
+    the page before it, and from the store only what that lacks.
+    """
+
+    def __init__(self, store: Store, written: Written, step: Changes, page: _Page) -> None:
+        self._store, self._record = store, written.record
+        items = {key: entry.item for key, entry in page.entries.items()}
+        added = sorted(step.added, key=lambda item: (item.letter, item.ordinal))
+        items.update(((item.letter, item.ordinal), item) for item in added)
+        for change in step.changed:
+            key = (change.letter, change.ordinal)
+            if key in items:
+                items[key] = items[key]._replace(**change._asdict())
+        self._items = list(items.values())
+
+    def open_items(self, task: str) -> list[ItemRow]:
+        return [item for item in self._items if item.is_open]
+
+    def items_since(self, task: str, after: int) -> list[ItemRow]:
+        return [item for item in self._items if item.position > after]
+
+    def records_at(self, stream: str, positions: Sequence[int]) -> list[Record]:
+        own = [self._record] if self._record.position in positions else []
+        older = [position for position in positions if position != self._record.position]
+        if not older:
+            return own
+        with self._store.reading() as reader:
+            return [*own, *reader.records_at(stream, older)]
+
+    def records(self, stream: str, *, after: int, until: int) -> Iterable[Record]:
+        with self._store.reading() as reader:
+            return list(reader.records(stream, after=after, until=until))
+
+    def superseders(self, task: str) -> list[LinkRow]:
+        return []
+
+    open_links_to = superseders
+
+
+def _can_be_marked(item: ItemRow, known: _Entries) -> bool:
+    """Whether a new status is all that the text of a known entry lacks; of gates and preconditions,
+    more than the entry stands behind the status.
+    """
+    return item.letter not in "ck" and (item.letter, item.ordinal) in known
+
+
+def _marked(items: list[ItemRow], known: _Entries) -> Iterator[tuple[ItemRow, JsonObject]]:
+    """Items with their documents: what was shown of them, with their new status."""
+    for item in items:
+        place, note = (item.letter, item.ordinal), item.note
+        change = StatusChange(*place, item.status, item.is_open, item.closed_at, note)
+        yield item, with_status(json.loads(known[place].text), status_fields(change))
 
 
 def _is_special(path: str) -> bool:
@@ -114,58 +201,121 @@ class StateFiles:
         self._kept = kept_versions
         self._max_bytes = max_bytes
         self._is_synced = is_synced
-        self._pages: dict[str, dict[tuple[str, int], _Entry]] = {}
-        self._written: dict[str, tuple[int, ...] | None] = {}
+        self._pages: dict[str, _Page] = {}
 
     def path(self, task: str) -> str:
         """Where a task's state file is."""
         return os.path.join(self.folder, f"{task}.json")
 
-    def write(self, store: Store, task: str, *, with_archive: bool = False) -> list[Problem]:
+    def write(
+        self,
+        store: Store,
+        task: str,
+        *,
+        with_archive: bool = False,
+        written: Written | None = None,
+    ) -> list[Problem]:
         """Bring a task's state file up to date; an edited one is reported and kept aside.
 
         The state is read while the task is locked, so the last to write is the last to have read:
         an older state never takes the place of a newer one. `with_archive` also writes every
         archive file that is missing. A file that is ahead of the ledger is reported and stays.
+
+        After a record that was `written` to a task whose file this process wrote last, nothing is
+        read: the file is what it was and what the record changes.
         """
         temporary = self._private(_TEMPORARY)
-        with named_lock(self._private(_LOCKS), task), store.reading() as reader:
-            shown = shown_by(self.path(task))
-            version = shown.version if shown else 0
-            # Usually the file is one version behind.
-            through = self._archived_through(version + 1)
-            reader.ahead(
-                lambda asked: asked.task(task),
-                lambda asked: asked.record(stream_of(task), version),
-                lambda asked: asked.open_items(task),
-                lambda asked: asked.items_since(task, through),
-                lambda asked: asked.superseders(task),
-                lambda asked: asked.open_links_to(task),
-            )
-            row = reader.task(task)
-            if row is None:
+        with named_lock(self._private(_LOCKS), task):
+            known = self._next_version(store, task, written)
+            if known is not None:
+                self._replace(*known, temporary, is_next=True)
                 return []
-            head = Head(stream_of(task), row.version, row.digest)
-            if lost := evidence(self.folder, reader, task, head):
-                found = ledger_behind(reader, {task: lost}).problems
-                return [problem._replace(level="warning") for problem in found]
-            sweep_temporary(temporary)
-            problems = self._keep_edit(task)
-            text, left_out = self._text(reader, row)
-            blocks = self._blocks(row)
-            for block in [*(blocks if with_archive else blocks[-1:]), *left_out]:
-                if not os.path.exists(self._block_path(task, block)):
-                    self._write_block(reader, task, block)
-            replace_file(
-                self.path(task),
-                text,
-                is_synced=self._is_synced,
-                temporary_folder=temporary,
-            )
-            if len(self._written) >= _MOST_WRITTEN:
-                self._written.clear()
-            self._written[task] = file_status(self.path(task))
-            return problems
+            with store.reading() as reader:
+                return self._write_read(reader, task, temporary, with_archive=with_archive)
+
+    def _next_version(
+        self, store: Store, task: str, written: Written | None
+    ) -> tuple[Reader, TaskRow] | None:
+        """A task one version after its page, if that is what was written and nobody touched the
+        file since; None where the store has to be asked.
+        """
+        page = self._pages.get(task)
+        step = written.step if written else None
+        if page is None or written is None or step is None or step.task != task:
+            return None
+        is_linked = page.is_linked or step.links or step.unlinked
+        is_next = page.digest == written.record.previous
+        if is_linked or not is_next or page.status != file_status(self.path(task)):
+            return None
+        reader = cast("Reader", _NextVersion(store, written, step, page))
+        return reader, row_after(written.record, step)
+
+    def _write_read(
+        self, reader: Reader, task: str, temporary: str, *, with_archive: bool
+    ) -> list[Problem]:
+        """Bring a task's state file up to date from the store."""
+        shown = shown_by(self.path(task))
+        version = shown.version if shown else 0
+        # Usually the file is one version behind.
+        through = self._archived_through(version + 1)
+        reader.ahead(
+            lambda asked: asked.task(task),
+            lambda asked: asked.record(stream_of(task), version),
+            lambda asked: asked.open_items(task),
+            lambda asked: asked.items_since(task, through),
+            lambda asked: asked.superseders(task),
+            lambda asked: asked.open_links_to(task),
+        )
+        row = reader.task(task)
+        if row is None:
+            return []
+        head = Head(stream_of(task), row.version, row.digest)
+        if lost := evidence(self.folder, reader, task, head):
+            found = ledger_behind(reader, {task: lost}).problems
+            return [problem._replace(level="warning") for problem in found]
+        sweep_temporary(temporary)
+        problems = self._keep_edit(task)
+        self._replace(reader, row, temporary, with_archive=with_archive)
+        return problems
+
+    def _replace(
+        self,
+        reader: Reader,
+        row: TaskRow,
+        temporary: str,
+        *,
+        with_archive: bool = False,
+        is_next: bool = False,
+    ) -> None:
+        """Write a task's file, and the archive files that it needs first.
+
+        One that `is_next` takes the place of what was written here just before.
+        """
+        task, path = row.task, self.path(row.task)
+        text, left_out = self._text(reader, row, is_new=is_next)
+        blocks = self._blocks(row)
+        for block in [*(blocks if with_archive else blocks[-1:]), *left_out]:
+            if not os.path.exists(self._block_path(task, block)):
+                self._write_block(reader, task, block)
+        replace_file(
+            path,
+            text,
+            is_synced=self._is_synced,
+            is_swapped=is_next and not self._is_synced,
+            temporary_folder=temporary,
+        )
+        page = self._pages.pop(task, None)
+        held = list(self._pages.items())  # other threads may add and remove some
+        size = sum(len(entry.text) for entry in page.entries.values()) if page else 0
+        room = _MOST_PAGE_BYTES - size - sum(each.size for _, each in held)
+        while held and (room < 0 or len(held) >= _MOST_PAGES):
+            oldest, gone = held.pop(0)
+            self._pages.pop(oldest, None)
+            room += gone.size
+        if page is not None and room >= 0:
+            is_linked = bool(reader.superseders(task) or reader.open_links_to(task))
+            status = file_status(path)
+            self._pages[task] = _Page(page.entries, row.digest, is_linked, status, size)
 
     def check(self, reader: Reader, row: TaskRow) -> str:
         """The status of a task's state file: `current`, `missing`, `old` or `edited`."""
@@ -187,8 +337,8 @@ class StateFiles:
 
     def _keep_edit(self, task: str) -> list[Problem]:
         target = self.path(task)
-        written = self._written.get(task)
-        if written and written == file_status(target):
+        page = self._pages.get(task)
+        if page and page.status and page.status == file_status(target):
             return []  # nobody touched it since it was written here
         if not _is_special(target):
             text = read_text(target)
@@ -231,13 +381,18 @@ class StateFiles:
             with suppress(FileNotFoundError):
                 os.unlink(self._block_path(task, (version, version)))
 
-    def _text(self, reader: Reader, row: TaskRow) -> tuple[str, list[_Block]]:
-        """The whole file from the store alone, and the versions of which something doesn't fit."""
+    def _text(
+        self, reader: Reader, row: TaskRow, *, is_new: bool = False
+    ) -> tuple[str, list[_Block]]:
+        """The whole file from the store alone, and the versions of which something doesn't fit.
+
+        What `is_new` isn't checked: it was when it was given.
+        """
         through = self._archived_through(row.version)
         rows = [item for item in reader.open_items(row.task) if item.position <= through]
         rows += reader.items_since(row.task, through)
-        shown = every = self._entries(reader, row.task, rows)
-        text = self._rendered(reader, row, shown)
+        shown = every = self._entries(reader, row.task, rows, is_new=is_new)
+        text = self._rendered(reader, row, shown, is_new=is_new)
         if len(text) * 4 > self._max_bytes and len(text.encode()) > self._max_bytes:
             most = 0
             bare = len(self._rendered(reader, row, [], every).encode())
@@ -256,29 +411,34 @@ class StateFiles:
         through = self._archived_through(row.version)
         return [(v, v) for v in sorted({e.item.position for e in left_out}) if v > through]
 
-    def _entries(self, reader: Reader, task: str, rows: list[ItemRow]) -> list[_Entry]:
+    def _entries(
+        self, reader: Reader, task: str, rows: list[ItemRow], *, is_new: bool
+    ) -> list[_Entry]:
         """The items of a task as its file shows them; each is checked and rendered once while
         nothing of it changes.
         """
         by = {link.target: link.source for link in links_at(reader.superseders(task), None)}
-        known = self._pages.get(task, {})
+        before = self._pages.get(task, _Page({}))
+        known = before.entries
         page: dict[tuple[str, int], _Entry | None] = {}
         missing: list[ItemRow] = []
         for item in rows:
             key = (item.letter, item.ordinal)
             entry = page[key] = known.get(key)
             source = by.get(item.address, "") if by else ""
-            if entry is None or entry.item != item or entry.superseded_by != source:
+            is_same = entry is not None and (entry.item is item or entry.item == item)
+            if entry is None or not is_same or entry.superseded_by != source:
                 page[key] = None
                 missing.append(item)
-        for item, document in with_documents(reader, task, missing):
+        marked = [item for item in missing if is_new and _can_be_marked(item, known)]
+        unread = [item for item in missing if item not in marked]
+        for item, document in [*_marked(marked, known), *with_documents(reader, task, unread)]:
             source = by.get(item.address, "")
             supersede(document, source)
-            text = rendered_entry(LISTS[item.letter], document)
+            text = rendered_entry(LISTS[item.letter], document, is_checked=is_new)
             page[item.letter, item.ordinal] = _Entry(item, source, text)
-        if len(self._pages) > _MOST_PAGES:
-            self._pages.clear()
-        made = self._pages[task] = {key: entry for key, entry in page.items() if entry}
+        made = {key: entry for key, entry in page.items() if entry}
+        self._pages[task] = _Page(made, status=before.status)
         return list(made.values())
 
     def _rendered(
@@ -288,6 +448,8 @@ class StateFiles:
         shown: list[_Entry],
         left_out: list[_Entry] | None = None,
         most: int = 0,
+        *,
+        is_new: bool = False,
     ) -> str:
         """The file with some of a task's items and a count of others, and each of the task's own
         fields within `most` bytes, if that is given.
@@ -308,13 +470,16 @@ class StateFiles:
             document["archive"]["left_out"] = len(left_out)
         if left_out or most:
             document["archive"]["whole"] = f"passdown state {row.task} --json"
-        check_state(document)
+        if not is_new:
+            check_state(document)
         # Of a file that was handed off twice, the newest entry is shown.
         files = {entry.item.path: entry.item.ordinal for entry in shown if entry.item.path}
+        lists: dict[str, list[Rendered]] = {}
         for item, _, text in shown:
             is_newest = not item.path or files[item.path] == item.ordinal
             if is_newest and (item.letter, item.status) != ("f", "superseded"):
-                document.setdefault(LISTS[item.letter], []).append(text)
+                lists.setdefault(item.letter, []).append(text)
+        document |= {LISTS[letter]: rendered_list(texts) for letter, texts in lists.items()}
         return handle_file_text(document)
 
     def _fitting(self, entries: list[_Entry], left: int) -> list[_Entry]:

@@ -17,12 +17,8 @@ SUBAGENT_STOP = "subagent-stop"
 STOP = "stop"
 SESSION_END = "session-end"
 
-TIMEOUTS_S = {
-    **dict.fromkeys(
-        (SESSION_START, PROMPT_SUBMIT, PRE_COMPACT, SUBAGENT_START, SUBAGENT_STOP, STOP), 10
-    ),
-    SESSION_END: 3,
-}
+_EVENTS = (SESSION_START, PROMPT_SUBMIT, PRE_COMPACT, SUBAGENT_START, SUBAGENT_STOP, STOP)
+TIMEOUTS_S = {**dict.fromkeys(_EVENTS, 10), SESSION_END: 3}
 """Our events, and how long a host should wait for each; our own limit is always shorter."""
 
 SERVER = "passdown"
@@ -30,6 +26,20 @@ SERVER = "passdown"
 
 COMMAND = "passdown"
 BLOCK_FILE = "AGENTS.md"
+STATE_FILE = ".passdown/hosts.json"
+"""What is remembered of the files that were written, relative to the project."""
+
+
+def shell_word(program: str) -> str:
+    """A program as one word of a shell; on Windows of Git Bash and of cmd, which both take slashes
+    and double quotes.
+    """
+    if program[1:2] == ":" or program.startswith("\\\\"):
+        word = program.replace("\\", "/")
+        return f'"{word}"' if " " in word else word
+    import shlex
+
+    return shlex.quote(program)
 
 
 class Host(NamedTuple):
@@ -37,31 +47,31 @@ class Host(NamedTuple):
     (event, groups, handlers), flat (event, handlers) or plugin (a program of ours).
 
     `instructions` are the files that it reads at the start, the preferred one first. `characters`
-    and `tokens` bound what one hook may inject (0: no limit is known). `marks` and `programs`
-    give away that a project or a machine uses it. `note` is what its user has to do once.
+    and `tokens` bound what one hook may inject (0: no limit is known). `marks` and programs of its
+    name or of `more_programs` show that a project or a machine uses it. `keeps_context`: what a
+    hook gave is still there after a resume. `note` is what its user has to do once.
     """
 
     name: str
     title: str
     events: dict[str, str]
-    form: str
     hooks_file: str
     server_files: tuple[str, ...]
-    server_at: tuple[str, ...]
-    server: dict[str, Any]
-    instructions: tuple[str, ...]
-    characters: int
-    tokens: int
-    per_second: int
     marks: tuple[str, ...]
-    programs: tuple[str, ...]
     note: str
+    form: str = "grouped"
+    server_at: tuple[str, ...] = ("mcpServers",)
+    server: dict[str, Any] = {"command": COMMAND, "args": ["mcp"]}  # noqa: RUF012
+    instructions: tuple[str, ...] = ()
+    characters: int = 10_000
+    tokens: int = 0
+    per_second: int = 1
+    keeps_context: bool = False
+    more_programs: tuple[str, ...] = ()
 
     def command(self, event: str, program: str = COMMAND) -> str:
         """What the host runs at one of our events."""
-        import shlex
-
-        return f"{shlex.quote(program)} hook {self.name} {event}"
+        return f"{shell_word(program)} hook {self.name} {event}"
 
     def server_for(self, program: str) -> dict[str, Any]:
         """How the host starts the MCP server with a program."""
@@ -79,72 +89,52 @@ _LIFE = {
     STOP: "Stop",
     SESSION_END: "SessionEnd",
 }
-_STDIO: dict[str, Any] = {"command": COMMAND, "args": ["mcp"]}
 
 CLAUDE = Host(
-    "claude",
-    "Claude Code",
-    _LIFE,
-    "grouped",
-    ".claude/settings.json",
-    (".mcp.json",),
-    ("mcpServers",),
-    _STDIO,
-    ("CLAUDE.md", ".claude/CLAUDE.md"),
-    10_000,
-    0,
-    1,
-    (".claude", "CLAUDE.md", ".mcp.json"),
-    ("claude",),
-    "asks once whether the folder and the server of .mcp.json are trusted",
+    name="claude",
+    title="Claude Code",
+    events=_LIFE,
+    hooks_file=".claude/settings.json",
+    server_files=(".mcp.json",),
+    instructions=("CLAUDE.md", ".claude/CLAUDE.md"),
+    keeps_context=True,
+    marks=(".claude", "CLAUDE.md", ".mcp.json"),
+    note="asks once whether you trust the folder and the server of .mcp.json",
 )
-
 CODEX = Host(
-    "codex",
-    "Codex",
-    _LIFE,
-    "grouped",
-    ".codex/hooks.json",
-    (".codex/config.toml",),
-    ("mcp_servers",),
-    _STDIO,
-    (),
-    0,
-    2_500,
-    1,
-    (".codex",),
-    ("codex",),
-    "leaves new hooks off until they are trusted in /hooks",
+    name="codex",
+    title="Codex",
+    events=_LIFE,
+    hooks_file=".codex/hooks.json",
+    server_files=(".codex/config.toml",),
+    server_at=("mcp_servers",),
+    characters=0,
+    tokens=2_500,
+    keeps_context=True,
+    marks=(".codex",),
+    note="leaves new hooks off until you trust them in /hooks",
 )
-
 GEMINI = Host(
-    "gemini",
-    "Gemini CLI",
-    {
+    name="gemini",
+    title="Gemini CLI",
+    events={
         SESSION_START: "SessionStart",
         PROMPT_SUBMIT: "BeforeAgent",
         PRE_COMPACT: "PreCompress",
         STOP: "AfterAgent",
         SESSION_END: "SessionEnd",
     },
-    "grouped",
-    ".gemini/settings.json",
-    (".gemini/settings.json",),
-    ("mcpServers",),
-    _STDIO,
-    ("GEMINI.md",),
-    10_000,
-    0,
-    1_000,
-    (".gemini", "GEMINI.md"),
-    ("gemini",),
-    "shows project hooks that are new before it runs them",
+    hooks_file=".gemini/settings.json",
+    server_files=(".gemini/settings.json",),
+    instructions=("GEMINI.md",),
+    per_second=1_000,
+    marks=(".gemini", "GEMINI.md"),
+    note="shows new project hooks before it runs them",
 )
-
 CURSOR = Host(
-    "cursor",
-    "Cursor",
-    {
+    name="cursor",
+    title="Cursor",
+    events={
         SESSION_START: "sessionStart",
         PROMPT_SUBMIT: "beforeSubmitPrompt",
         PRE_COMPACT: "preCompact",
@@ -152,41 +142,30 @@ CURSOR = Host(
         STOP: "stop",
         SESSION_END: "sessionEnd",
     },
-    "flat",
-    ".cursor/hooks.json",
-    (".cursor/mcp.json",),
-    ("mcpServers",),
-    _STDIO,
-    (),
-    10_000,
-    0,
-    1,
-    (".cursor", ".cursorrules"),
-    ("cursor", "cursor-agent"),
-    "takes its server into use in the settings, under MCP",
+    form="flat",
+    hooks_file=".cursor/hooks.json",
+    server_files=(".cursor/mcp.json",),
+    marks=(".cursor", ".cursorrules"),
+    more_programs=("cursor-agent",),
+    note="uses the server after you enable it in the settings, under MCP",
 )
-
 OPENCODE = Host(
-    "opencode",
-    "opencode",
-    {
+    name="opencode",
+    title="opencode",
+    events={
         SESSION_START: "experimental.chat.system.transform",
         PROMPT_SUBMIT: "chat.message",
         PRE_COMPACT: "experimental.session.compacting",
         STOP: "session.idle",
     },
-    "plugin",
-    ".opencode/plugins/passdown.js",
-    ("opencode.json", "opencode.jsonc"),
-    ("mcp",),
-    {"type": "local", "command": [COMMAND, "mcp"], "enabled": True},
-    (),
-    10_000,
-    0,
-    1_000,
-    (".opencode", "opencode.json", "opencode.jsonc"),
-    ("opencode",),
-    "loads the plugin after you restart it",
+    form="plugin",
+    hooks_file=".opencode/plugins/passdown.js",
+    server_files=("opencode.json", "opencode.jsonc"),
+    server_at=("mcp",),
+    server={"type": "local", "command": [COMMAND, "mcp"], "enabled": True},
+    per_second=1_000,
+    marks=(".opencode", "opencode.json", "opencode.jsonc"),
+    note="loads the plugin after you restart it",
 )
 
 HOSTS: dict[str, Host] = {host.name: host for host in (CLAUDE, CODEX, GEMINI, CURSOR, OPENCODE)}

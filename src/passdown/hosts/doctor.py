@@ -88,8 +88,8 @@ def _hosts(
 def _state(name: str, wired: list[str], running: set[str]) -> str:
     if name in wired:
         return "set up"
-    # By a plugin or a user's own settings: setting it up here too would give everything twice.
-    return "set up elsewhere" if name in running else "found"
+    # Setting it up here too would give everything twice.
+    return "set up by a plugin or user settings" if name in running else "found"
 
 
 def _hooks(
@@ -137,6 +137,6 @@ def _server(root: str, findings: list[Problem]) -> int | None:
 
 
 def _no_server(why: str, findings: list[Problem]) -> None:
-    message = f"the MCP server gave no answer: {why or 'it ended in silence'}"
-    fix = "pip install 'passdown[mcp]'"
+    message = f"the MCP server gave no answer: {why or 'it printed nothing'}"
+    fix = "run passdown mcp here and see what it prints"
     findings.append(Problem("mcp", "no_answer", message, "", fix, "warning"))

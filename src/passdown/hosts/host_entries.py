@@ -13,7 +13,16 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.hosts.definitions import CLAUDE, CODEX, COMMAND, CURSOR, SERVER, TIMEOUTS_S, Host
+from passdown.hosts.definitions import (
+    BLOCK_FILE,
+    CLAUDE,
+    CODEX,
+    COMMAND,
+    CURSOR,
+    SERVER,
+    TIMEOUTS_S,
+    Host,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,19 +49,14 @@ class EditedText:
     @property
     def cuts(self) -> Cuts:
         """Every run of inserted text, from the beginning."""
-        found: Cuts = []
-        at = self._added.find(1)
-        while at >= 0:
-            end = self._added.find(0, at)
-            end = len(self._added) if end < 0 else end
-            found.append([at, end - at])
-            at = self._added.find(1, end)
-        return found
+        runs = re.finditer(b"\1+", self._added)
+        return [[run.start(), run.end() - run.start()] for run in runs]
 
     @property
     def newline(self) -> str:
-        """How the text ends its lines."""
-        return newline_of(self.text)
+        """How the text ends its lines: as its first line does."""
+        at = self.text.find("\n")
+        return "\r\n" if at > 0 and self.text[at - 1] == "\r" else "\n"
 
 
 def remove_cuts(text: str, cuts: Iterable[Sequence[int]]) -> str:
@@ -63,12 +67,6 @@ def remove_cuts(text: str, cuts: Iterable[Sequence[int]]) -> str:
         kept.append(text[done:at])
         done = at + length
     return "".join([*kept, text[done:]])
-
-
-def newline_of(text: str) -> str:
-    """How a text ends its lines: as its first line does."""
-    at = text.find("\n")
-    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
 
 
 class Marks(NamedTuple):
@@ -98,15 +96,8 @@ def find_region(text: str, marks: Marks) -> tuple[int, int] | None:
 
 
 def _lines_that_are(text: str, line: str) -> list[int]:
-    found: list[int] = []
-    at = text.find(line)
-    while at >= 0:
-        before = text[at - 1 : at]
-        after = text[at + len(line) : at + len(line) + 1]
-        if before in ("", "\n", "\ufeff") and after in ("", "\r", "\n"):
-            found.append(at)
-        at = text.find(line, at + 1)
-    return found
+    lines = re.finditer(rf"(?:\A|(?<=[\n\ufeff])){re.escape(line)}(?=[\r\n]|\Z)", text)
+    return [found.start() for found in lines]
 
 
 def region_body(text: str, region: tuple[int, int], marks: Marks) -> str:
@@ -141,6 +132,7 @@ def drop_region(text: str, region: tuple[int, int]) -> str:
 
 _DEEPEST = 100
 _SPACE = " \t\r\n"
+_TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORD = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
@@ -200,20 +192,10 @@ class _JsonParser:
 
     def trivia(self, at: int) -> int:
         """Where the next thing that isn't space or comment begins."""
-        text = self.text
-        while at < len(text):
-            if text[at] in _SPACE:
-                at += 1
-            elif text.startswith("//", at):
-                end = text.find("\n", at)
-                at = len(text) if end < 0 else end
-            elif text.startswith("/*", at):
-                end = text.find("*/", at + 2)
-                if end < 0:
-                    raise self.fault(at, "a comment isn't closed")
-                at = end + 2
-            else:
-                return at
+        found = _TRIVIA.match(self.text, at)
+        at = found.end() if found else at
+        if self.text.startswith("/*", at):
+            raise self.fault(at, "a comment isn't closed")
         return at
 
     def value(self, at: int, depth: int) -> JsonNode:
@@ -268,7 +250,7 @@ _REST_OF_LINE = re.compile(r"[ \t]*(?:/\*[^\r\n]*?\*/[ \t]*)*(?://[^\r\n]*)?")
 
 
 def root_object(text: str) -> JsonNode:
-    """The object that a file holds; raises JsonFault for anything else."""
+    """The object that a file holds; raises JsonError for anything else."""
     node = parse_json(text)
     if node is None:
         return JsonNode({}, len(text), len(text))
@@ -425,24 +407,14 @@ def hook_commands(node: JsonNode | None) -> list[tuple[tuple[str | int, ...], st
     """Every command of an event's hooks with the way to its handler, grouped or flat."""
     found: list[tuple[tuple[str | int, ...], str]] = []
     for index, part in enumerate(node.parts if node else ()):
-        for path, handler in _handlers(part.node):
-            command = cast("dict[str, Any]", handler.value).get("command")
-            if isinstance(command, str):
-                found.append(((index, *path), command))
+        inner = member(part.node, "hooks")
+        parts = inner.node.parts if inner else (part,)
+        for number, handler in enumerate(parts):
+            command = member(handler.node, "command")
+            if command and isinstance(command.node.value, str):
+                path = (index, "hooks", number) if inner else (index,)
+                found.append((path, command.node.value))
     return found
-
-
-def _handlers(node: JsonNode) -> list[tuple[tuple[str | int, ...], JsonNode]]:
-    if not isinstance(node.value, dict):
-        return []
-    inner = member(node, "hooks")
-    if inner is None:
-        return [((), node)]
-    return [
-        (("hooks", index), part.node)
-        for index, part in enumerate(inner.node.parts)
-        if isinstance(part.node.value, dict)
-    ]
 
 
 PLUGIN_MARK = "// passdown:begin"
@@ -461,15 +433,11 @@ def template(name: str) -> str:
         return file.read()
 
 
-HOOK, JSON_SERVER, TOML_SERVER, INSTRUCTIONS, PLUGIN_FILE = (
-    "hook",
-    "server",
-    "toml",
-    "page",
-    "plugin",
-)
+HOOK, JSON_SERVER, TOML_SERVER, PLUGIN_FILE = "hook", "server", "toml", "plugin"
+INSTRUCTIONS, IMPORT = "page", "import"
+PAGES = (INSTRUCTIONS, IMPORT)
 _JSON = (HOOK, JSON_SERVER)
-_MARKS = {INSTRUCTIONS: MARKDOWN_MARKS, TOML_SERVER: TOML_MARKS}
+_MARKS = {INSTRUCTIONS: MARKDOWN_MARKS, IMPORT: MARKDOWN_MARKS, TOML_SERVER: TOML_MARKS}
 _SPAWN = re.compile(r'spawn\(("[^"\n]*")')
 
 
@@ -512,7 +480,7 @@ def has_entry(text: str, entry: HostEntry) -> bool:
     if region is None:
         return entry.kind == TOML_SERVER and _toml_server(text, entry.host) is not None
     body = region_body(text, region, _MARKS[entry.kind])
-    if entry.kind == INSTRUCTIONS:
+    if entry.kind in PAGES:
         return body == _body(entry)
     return entry.accepts(_server_program(_toml_server(body, entry.host), entry.host))
 
@@ -635,6 +603,8 @@ def _body(entry: HostEntry) -> str:
     """What is between the marks in a Markdown or TOML file."""
     if entry.kind == INSTRUCTIONS:
         return template("instructions.md").rstrip("\n")
+    if entry.kind == IMPORT:
+        return f"@{BLOCK_FILE}"
     # Strings and lists of them are the same in JSON and TOML.
     server = entry.host.server_for(entry.program or COMMAND)
     lines = [f"{name} = {json.dumps(value)}" for name, value in server.items()]

@@ -11,11 +11,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.errors import Problem, StoreUnavailable, raise_problems
-from passdown.hosts.definitions import BLOCK_FILE, COMMAND, GEMINI, HOSTS, Host
+from passdown.hosts.definitions import BLOCK_FILE, COMMAND, GEMINI, HOSTS, STATE_FILE, Host
 from passdown.hosts.host_entries import (
     HOOK,
+    IMPORT,
     INSTRUCTIONS,
     JSON_SERVER,
+    MARKDOWN_MARKS,
+    PAGES,
     PLUGIN_FILE,
     PLUGIN_MARK,
     TOML_SERVER,
@@ -46,7 +49,7 @@ def detected_hosts(root: str) -> list[str]:
         name
         for name, host in HOSTS.items()
         if any(os.path.lexists(os.path.join(root, mark)) for mark in host.marks)
-        or any(shutil.which(program) for program in host.programs)
+        or any(shutil.which(program) for program in (name, *host.more_programs))
     ]
 
 
@@ -70,7 +73,8 @@ def host_program(*, absolute: bool) -> str:
     import shutil
     import sys
 
-    own = os.path.join(sys.prefix, "bin") if sys.prefix != sys.base_prefix else ""
+    scripts = "Scripts" if os.name == "nt" else "bin"
+    own = os.path.join(sys.prefix, scripts) if sys.prefix != sys.base_prefix else ""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     usual = os.pathsep.join(
         f for f in folders if f and os.path.realpath(f) != os.path.realpath(own)
@@ -86,32 +90,40 @@ def entries_for(
     """What a host gets, each piece with its file; `everywhere`: with all files that may hold it."""
     kind, events = (PLUGIN_FILE, ("",)) if host.form == "plugin" else (HOOK, tuple(host.events))
     found = [(host.hooks_file, HostEntry(kind, host, event, program)) for event in events]
-    servers, pages = host.server_files, (*host.instructions, BLOCK_FILE)
+    servers = host.server_files
+    pages = [(name, INSTRUCTIONS) for name in (*host.instructions, BLOCK_FILE)]
     if not everywhere:
         servers = (_first_existing(root, servers) or servers[0],)
-        pages = (_instructions(root, host),)
+        pages = _pages(root, host)
     for name in servers:
         kind = TOML_SERVER if name.endswith(".toml") else JSON_SERVER
         found.append((name, HostEntry(kind, host, "", program)))
-    return found + [(name, HostEntry(INSTRUCTIONS, host)) for name in pages]
+    return found + [(name, HostEntry(kind, host)) for name, kind in pages]
 
 
 def _first_existing(root: str, names: Iterable[str]) -> str:
     return next((name for name in names if os.path.lexists(os.path.join(root, name))), "")
 
 
-def _instructions(root: str, host: Host) -> str:
-    """The file that the host reads at the start of a session.
+def _pages(root: str, host: Host) -> list[tuple[str, str]]:
+    """The files that the host reads at the start of a session, and what each gets.
 
-    Claude Code reads AGENTS.md only where there is no CLAUDE.md: none is made for the block alone.
+    Claude Code reads CLAUDE.md, and AGENTS.md only in some versions: where there is no CLAUDE.md,
+    one is made that imports it.
     """
     if host is GEMINI:
         names = re.search(
             r'"fileName"\s*:\s*(\[[^\]]*\]|"[^"]*")', _read_text(root, host.hooks_file)
         )
-        return BLOCK_FILE if names and BLOCK_FILE in names[1] else host.instructions[0]
+        is_shared = names is not None and BLOCK_FILE in names[1]
+        return [(BLOCK_FILE if is_shared else host.instructions[0], INSTRUCTIONS)]
     own = _first_existing(root, host.instructions)
-    return BLOCK_FILE if not own or _IMPORT.search(_read_text(root, own)) else own
+    text = _read_text(root, own) if own else ""
+    if own and not _IMPORT.search(text):
+        return [(own, INSTRUCTIONS)]
+    is_ours = host.instructions and (not own or MARKDOWN_MARKS.begin in text)
+    imported = [(own or host.instructions[0], IMPORT)] if is_ours else []
+    return [(BLOCK_FILE, INSTRUCTIONS), *imported]
 
 
 def _read_text(root: str, name: str) -> str:
@@ -190,7 +202,7 @@ def _files(
         file = found.setdefault(real, _HostFile(path, real, [], []))
         listed = file.wanted if is_wanted else file.dropped
         # The instructions of a page serve all hosts that read it.
-        is_page = entry.kind == INSTRUCTIONS
+        is_page = entry.kind in PAGES
         if not any(e == entry or (is_page and e.kind == entry.kind) for e in file.wanted + listed):
             listed.append(entry)
     return list(found.values())
@@ -201,7 +213,7 @@ def _real_path(root: str, path: str, problems: list[Problem]) -> str:
     full = os.path.join(root, path)
     real = os.path.realpath(full)
     inside = os.path.realpath(root)
-    if os.path.commonpath([real, inside]) != inside:
+    if not _is_inside(root, path):
         return _refused(problems, path, "linked_out", "a link leads out of the project")
     if os.path.lexists(full) and not os.path.exists(full):
         return _refused(problems, path, "broken_link", "the link leads nowhere")
@@ -240,7 +252,7 @@ def _change(root: str, file: _HostFile, records: dict[str, FileRecord]) -> FileC
     path = os.path.relpath(file.real, os.path.realpath(root)).replace(os.sep, "/")
     before = _read_bytes(file.real)
     first, *_ = pieces = (*file.wanted, *file.dropped)
-    errors = "surrogateescape" if first.kind == INSTRUCTIONS else "strict"
+    errors = "surrogateescape" if first.kind in PAGES else "strict"
     text = (before or b"").decode("utf-8", errors)
     if not file.wanted and COMMAND not in text:
         records.pop(path, None)
@@ -298,9 +310,6 @@ def _read_bytes(path: str) -> bytes | None:
 def _digest(data: bytes | None) -> str:
     return hashlib.sha256(data or b"").hexdigest()
 
-
-STATE_FILE = os.path.join(".passdown", "hosts.json")
-"""What is remembered of the files that were written, relative to the project."""
 
 _SCHEMA = 1
 

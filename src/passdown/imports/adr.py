@@ -10,6 +10,7 @@ import os
 import re
 from datetime import date
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.kinds import NOT_STATED
@@ -21,9 +22,9 @@ from passdown.errors import InvalidInput, Problem
 from passdown.imports.job import (
     NOTHING_IMPORTED,
     PAGE_SUFFIXES,
-    EarlierImports,
     EntryResult,
     Page,
+    earlier_without_task,
     fact_of,
     items_of,
     key_state,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from passdown.core.record import Record
-    from passdown.imports.job import ImportJob
+    from passdown.imports.job import EarlierImports, ImportJob
 
 
 MAX_RATIONALE = 60_000
@@ -48,6 +49,8 @@ MAX_ALTERNATIVES = 200
 SHORT_SECTIONS = ("date", "deciders", "decision makers", "tags")
 
 _MAX_OPTION = 2_000
+_MAX_GOVERNED = 20
+_PATH = re.compile(r"[\w.@-]*[/.][\w./@-]+")
 _CHOSEN = re.compile(
     r"chosen option:?\s*[\"'\u201c*_`\[]*([^\"\u201d*_`\]\n]{1,300})", re.IGNORECASE
 )
@@ -63,13 +66,8 @@ _DECISION = ("decision outcome", "decision", "decisions", "the decision", "outco
 _CONTEXT = ("context", "problem", "background", "motivation", "issue")
 _DRIVERS = ("decision drivers", "drivers", "forces", "rationale", "justification", "argument")
 _OPTIONS = (
-    "considered options",
-    "options considered",
-    "options",
-    "alternatives",
-    "alternatives considered",
-    "considered alternatives",
-    "positions",
+    *("considered options", "options considered", "options", "positions"),
+    *("alternatives", "alternatives considered", "considered alternatives"),
 )
 _CONSEQUENCES = ("consequences", "implications", "positive consequences", "negative consequences")
 
@@ -100,11 +98,8 @@ class AdrParts:
         return len(outer) > 1
 
     def _find(self, is_it: Callable[[str], bool]) -> list[int]:
-        return [
-            index
-            for index, section in enumerate(self._page.sections)
-            if index not in self._used and is_it(plain_heading(section.name))
-        ]
+        left = (each for each in enumerate(self._page.sections) if each[0] not in self._used)
+        return [index for index, section in left if is_it(plain_heading(section.name))]
 
     def _take(self, is_it: Callable[[str], bool]) -> str:
         """The text of the matching sections, each with its subsections, once."""
@@ -182,11 +177,8 @@ _NAMED = re.compile(
 )
 _NUMBER = re.compile(r"^#?(\d{1,6})\b")
 _REFERENCE_FACTS = {
-    "supersedes": "supersedes",
-    "replaces": "supersedes",
-    "superseded-by": "superseded by",
-    "superseded_by": "superseded by",
-    "superseded by": "superseded by",
+    **dict.fromkeys(("supersedes", "replaces"), "supersedes"),
+    **dict.fromkeys(("superseded-by", "superseded_by", "superseded by"), "superseded by"),
 }
 _LINKING = ("links", "link", "related", "see also", "references", "more information", "relations")
 
@@ -207,23 +199,20 @@ def read_status(page: Page, facts: dict[str, str]) -> AdrStatus:
     status = "superseded" if "superseded" in said else (said[-1] if said else "")
     known = status or ("proposed" if lines else "accepted")
     stated = [f"{words} {facts[name]}" for name, words in _REFERENCE_FACTS.items() if name in facts]
-    linking = [
-        _LEAD.sub("", line[: MAX_MARKUP_LINE * 2]).strip()
-        for section in page.sections
-        if section.name.strip().lower().startswith(_LINKING)
-        for line in section.lines
-    ]
+    sections = (each for each in page.sections if each.name.strip().lower().startswith(_LINKING))
+    about = (line[: MAX_MARKUP_LINE * 2] for section in sections for line in section.lines)
+    linking = [_LEAD.sub("", line).strip() for line in about]
     newer, older = (
-        dict.fromkeys(
-            text.strip()
-            for line in (*lines, *linking, *stated)
-            if (match := pattern.match(line))
-            for text in references(match[1])
-            if text.strip()
-        )
+        [match[1] for line in (*lines, *linking, *stated) if (match := pattern.match(line))]
         for pattern in (_NEWER, _OLDER)
     )
-    return AdrStatus(known, " / ".join(lines)[:300], tuple(newer), tuple(older))
+    return AdrStatus(known, " / ".join(lines)[:300], _named(newer), _named(older))
+
+
+def _named(texts: list[str]) -> tuple[str, ...]:
+    """The ADRs that some texts name, each once."""
+    found = (name.strip() for text in texts for name in references(text))
+    return tuple(dict.fromkeys(name for name in found if name))
 
 
 def _status_lines(page: Page, facts: dict[str, str]) -> list[str]:
@@ -334,17 +323,16 @@ def read_adr(name: str, text: str) -> Adr | NoAdr:
         return refused
     rationale, too_long = _rationale(parts, facts)
     stated, odd_date = _date(facts, stem)
+    given = ",".join(facts.get(name, "") for name in ("tags", "tag", "categories", "category"))
+    tags = dict.fromkeys(tag for word in given.split(",") if (tag := suggest_tag(word)))
     return Adr(
         name=name,
         title=_title(page) or stem or name,
-        status=status.status,
-        said=status.said,
+        **status._asdict(),
         rationale=rationale,
         alternatives=tuple(parts.options()),
-        tags=_tags(page, facts),
+        tags=tuple(tags),
         date=stated,
-        supersedes=status.supersedes,
-        superseded_by=status.superseded_by,
         digest=_digest(page, facts),
         left_out=(*too_long, *parts.left_out()),
         odd_date=odd_date,
@@ -389,18 +377,10 @@ def _facts(page: Page) -> dict[str, str]:
         if fact and fact[1] and not _PLACE.match(fact[1]):
             found.setdefault(*fact)
     for section in page.sections:
-        if (
-            plain_heading(section.name) in SHORT_SECTIONS
-            and 0 < len(section.text) <= MAX_MARKUP_LINE
-        ):
-            found.setdefault(plain_heading(section.name), section.text)
+        name = plain_heading(section.name)
+        if name in SHORT_SECTIONS and 0 < len(section.text) <= MAX_MARKUP_LINE:
+            found.setdefault(name, section.text)
     return found
-
-
-def _tags(page: Page, facts: dict[str, str]) -> tuple[str, ...]:
-    given = ",".join(facts.get(name, "") for name in ("tags", "tag", "categories", "category"))
-    tags = (suggest_tag(word) for word in given.split(","))
-    return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
 def _date(facts: dict[str, str], stem: str = "") -> tuple[str, str]:
@@ -416,9 +396,8 @@ def _date(facts: dict[str, str], stem: str = "") -> tuple[str, str]:
 def _digest(page: Page, facts: dict[str, str]) -> str:
     """The digest of an ADR without its status and date."""
     kept = {k: v for k, v in sorted(facts.items()) if k not in _DROPPED_FROM_DIGEST}
-    sections = [
-        [each.name, each.text] for each in page.sections if plain_heading(each.name) != "status"
-    ]
+    told = (each for each in page.sections if plain_heading(each.name) != "status")
+    sections = [[each.name, each.text] for each in told]
     head = [line.strip() for line in page.head if fact_of(line) is None and line.strip()]
     data = canonical_bytes([page.title, kept, head, sections])
     return digest_bytes(data).removeprefix("sha256:")
@@ -428,19 +407,14 @@ def _rationale(parts: AdrParts, facts: dict[str, str]) -> tuple[str, list[str]]:
     """Decision and reasons as one text, and the parts that don't fit."""
     people = next((facts[name] for name in _PEOPLE if name in facts), "")
     wanted = (
-        ("", parts.decision),
-        ("Drivers", parts.drivers),
-        ("Context", parts.context),
-        ("Consequences", parts.consequences),
-        ("Decided by", people),
+        *(("", parts.decision), ("Drivers", parts.drivers), ("Context", parts.context)),
+        *(("Consequences", parts.consequences), ("Decided by", people)),
         ("Date", "" if _date(facts)[0] else facts.get("date", "")),
     )
     found: list[str] = []
     too_long: list[str] = []
-    for name, text in wanted:
-        if not text.strip():
-            continue
-        part = f"{name}: {text.strip()}" if name else text.strip()
+    for name, text in ((name, text.strip()) for name, text in wanted if text.strip()):
+        part = f"{name}: {text}" if name else text
         if sum(map(len, found)) + len(part) > MAX_RATIONALE:
             too_long.append(name or "Decision")
         else:
@@ -537,11 +511,9 @@ def format_of_page(name: str, text: str) -> str:
     if not isinstance(read_adr(name, text), Adr):
         return notes
     title = page.title.strip()[:MAX_MARKUP_LINE]
-    is_named = (
-        (_NUMBERED.match(stem) is not None and _ISO_DATE.match(stem) is None)
-        or any(pattern.match(title) for pattern in (_TITLE_ADR, _TITLE_WORDS))
-        or stem.lower().startswith("adr")
-    )
+    is_named = _NUMBERED.match(stem) is not None and _ISO_DATE.match(stem) is None
+    is_named = is_named or any(each.match(title) for each in (_TITLE_ADR, _TITLE_WORDS))
+    is_named = is_named or stem.lower().startswith("adr")
     parts = AdrParts(page)
     signs = is_named + bool(parts.decision and (parts.context or parts.consequences))
     if any(_GOES_ON.match(each) for each in headings):
@@ -577,7 +549,7 @@ def import_adrs(job: ImportJob) -> None:
     """
     adrs = _read_files(job)
     folder = os.path.basename(job.source.folder)
-    earlier = EarlierImports(job.context, job.task or suggest_tag(folder) or "adr")
+    earlier = earlier_without_task(job.context, job.task, suggest_tag(folder) or "adr")
     earlier.ensure_task(f"Architecture decisions in {folder}", job.agent)
     work = _AdrImport(job, adrs, earlier)
     for adr in job.each(work.chain.order):
@@ -680,22 +652,17 @@ class _AdrImport:
     def _is_outdated(self, adr: Adr, known: KnownAdr) -> bool:
         """Whether an active decision cites its file as it was before an edit."""
         measure = self._job.context.project.measure
-        return known.is_active and any(
-            measure(path).sha256 != known.cited[path].removeprefix("sha256:")
-            for path in self._paths(adr)
-            if path in known.cited
-        )
+        cited = {path: known.cited[path] for path in self._paths(adr) if path in known.cited}
+        changed = (measure(p).sha256 != said.removeprefix("sha256:") for p, said in cited.items())
+        return known.is_active and any(changed)
 
     def _is_freed(self, adr: Adr, known: KnownAdr) -> bool:
         """Whether the ADR that superseded this one no longer does; one file alone can't tell."""
         is_free = known.status == "superseded" and adr.name not in self._replaced
         if not (is_free and self._job.source.is_folder and adr.status == "accepted"):
             return False
-        return any(
-            known.address in decision.get("supersedes", ())
-            for record in self._decided()
-            for decision in record.document()["decisions"]
-        )
+        decisions = (each for record in self._decided() for each in record.document()["decisions"])
+        return any(known.address in each.get("supersedes", ()) for each in decisions)
 
     def _decide(self, result: str, adr: Adr, state: str, supersedes: list[str]) -> EntryResult:
         entry: dict[str, Any] = {
@@ -705,26 +672,23 @@ class _AdrImport:
             "tags": list(adr.tags),
             "status": self._status(adr),
             "supersedes": supersedes,
-            "paths": self._paths(adr),
+            "paths": [*self._paths(adr), *(governed := self._governed(adr))],
         }
         if adr.date:
             entry["at"] = f"{adr.date}T00:00:00Z"
+        job, earlier = self._job, self._earlier
         receipt = add_entry(
-            self._job.context,
-            "decision",
-            self._earlier.task,
-            self._job.agent,
-            entry,
-            key=self._earlier.key(self._subject(adr.name), state),
-            expect_version=self._earlier.version,
+            *(job.context, "decision", earlier.task, job.agent, entry),
+            key=earlier.key(self._subject(adr.name), state),
+            expect_version=earlier.version,
+            may_change=governed,
         )
-        self._earlier.refresh()
+        earlier.refresh()
         self._addresses[adr.name] = receipt.items[0]
+        odd = f"{adr.odd_date} is no date; the decision has that of its import"
         reason = remarks(
             "" if adr.said else "it states no status; taken as accepted",
-            f"{adr.odd_date} is no date; the decision has that of its import"
-            if adr.odd_date
-            else "",
+            odd if adr.odd_date else "",
             f"only in the file: {', '.join(adr.left_out)[:300]}" if adr.left_out else "",
             warnings=receipt.warnings,
         )
@@ -734,6 +698,14 @@ class _AdrImport:
         """The ADR's own file, if it is in the project."""
         path = self._job.path_of(adr.name)
         return [] if not path or path_problems(path, "") else [path]
+
+    def _governed(self, adr: Adr) -> list[str]:
+        """The files and folders of the project that an ADR's text names."""
+        root, own = self._job.context.root, self._paths(adr)
+        words = (word.strip("./") for word in _PATH.findall(adr.rationale))
+        found = (word for word in dict.fromkeys(words) if not path_problems(word, ""))
+        there = (word for word in found if os.path.lexists(os.path.join(root, *word.split("/"))))
+        return [word for word in islice(there, _MAX_GOVERNED) if word not in own]
 
     # Earlier imports
 
@@ -765,18 +737,11 @@ class _AdrImport:
                 self._by_content.setdefault(of_record, set()).add(key_subject(record.key))
         self._indexed = len(self._earlier.records)
         subjects = self._by_content.get(content, set()) - {self._subject(name)}
-        found = [known for subject in subjects if (known := self._last(subject))]
-        gone = [
-            known
-            for known in found
-            if known.state.startswith(f"{content}-") and self._is_gone(known)
-        ]
-        return max(gone, key=lambda known: known.version, default=None)
-
-    def _is_gone(self, known: KnownAdr) -> bool:
-        root = self._job.context.root
-        paths = (os.path.join(root, *path.split("/")) for path in known.paths)
-        return bool(known.paths) and not any(os.path.lexists(path) for path in paths)
+        known = [each for subject in subjects if (each := self._last(subject))]
+        same = [each for each in known if each.state.startswith(f"{content}-") and each.paths]
+        places = [(os.path.join(self._job.context.root, each.paths[0]), each) for each in same]
+        gone = [each for path, each in places if not os.path.lexists(path)]
+        return max(gone, key=lambda each: each.version, default=None)
 
     def _names_known(self) -> list[str]:
         """Files of the folder that were imported before and are not imported now."""

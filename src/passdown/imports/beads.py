@@ -40,18 +40,11 @@ _PHASES = {"closed": "completed", "in_progress": "implementing", "open": "planni
 _RELATIONS = {"discovered-from": "discovered_in", "supersedes": "supersedes"}
 _NODE = "beads:"
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d{1,4}[.)])\s+(?:\[[ xX]\]\s+)?(\S.*?)\s*$")
-_FACTS = (
-    ("issue_type", "type"),
-    ("priority", "priority"),
-    ("assignee", "assigned to"),
-    ("owner", "owner"),
-    ("created_by", "created by"),
-    ("created_at", "created"),
-    ("due_at", "due"),
-    ("defer_until", "deferred until"),
-    ("external_ref", "refers to"),
-    ("spec_id", "spec"),
-)
+_FACTS = {
+    **{"issue_type": "type", "priority": "priority", "assignee": "assigned to", "owner": "owner"},
+    **{"created_by": "created by", "created_at": "created", "due_at": "due"},
+    **{"defer_until": "deferred until", "external_ref": "refers to", "spec_id": "spec"},
+}
 
 
 class Issue(NamedTuple):
@@ -174,7 +167,7 @@ def _description(entry: dict[str, Any]) -> str:
         if text := text_of(comment, "text"):
             parts.append(f"{' '.join(p for p in ('Comment by', author, at) if p)}:\n{text}")
     facts: list[str] = []
-    for name, word in _FACTS:
+    for name, word in _FACTS.items():
         value = entry.get(name)
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
             text = str(value).strip()
@@ -305,7 +298,10 @@ class _IssueImport:
         state = short_hash(canonical_bytes(fields).decode())
         if earlier.state(_TASK) == state:
             return EntryResult("unchanged", issue.id)
-        missing = self._missing_dependencies(named)
+        with self._job.context.store.reading() as reader:
+            others = (name for name in issue.depends_on if name not in named)
+            gone = ", ".join(name for name in others if reader.task(name) is None)[:200]
+        missing = f"depends on {gone}, not in the file and not here" if gone else ""
         key = earlier.key(_TASK, state)
         if earlier.version == 0:
             phase = "implementing" if issue.status == "in_progress" else "planning"
@@ -326,12 +322,6 @@ class _IssueImport:
             changed["status"] = "open"
         self._append(changed, key)
         return EntryResult("changed", issue.id, missing if "depends_on" in changed else "")
-
-    def _missing_dependencies(self, named: set[str]) -> str:
-        with self._job.context.store.reading() as reader:
-            needs = (name for name in self.issue.depends_on if name not in named)
-            gone = [name for name in needs if reader.task(name) is None]
-        return f"depends on {', '.join(gone)[:200]}, not in the file and not here" if gone else ""
 
     def _append(self, changed: dict[str, Any], key: str) -> None:
         """Record a change of the task, unless it has changed since it was read."""
@@ -365,12 +355,16 @@ class _IssueImport:
         state, before = self._state() or "open", self._last_state()
         if before == state:
             return EntryResult("unchanged", issue.id)
+        with self._job.context.store.reading() as reader:
+            phase = reader.existing_task(issue.id).phase
+        # One that isn't finished stays in the phase that it is in.
+        phase = issue.phase or (phase if phase != "completed" else "implementing")
         given: dict[str, Any] = {
             "task": issue.id,
             "from_agent": agent,
             "to_agent": issue.assignee if issue.assignee != agent else "",
             "outcome": "completed",
-            "phase": issue.phase or self._open_phase(),
+            "phase": phase,
             "summary": issue.summary,
             "despite": "beads has it as closed" if issue.phase == "completed" else "",
         }
@@ -381,12 +375,6 @@ class _IssueImport:
         done = hand_off(self._job.context, given, key=key)
         result = "unchanged" if done.is_replay else "changed" if before else "added"
         return EntryResult(result, f"{issue.id}@{done.version}", remarks(warnings=done.warnings))
-
-    def _open_phase(self) -> str:
-        """The phase of a task that isn't finished: the one that it is in."""
-        with self._job.context.store.reading() as reader:
-            phase = reader.existing_task(self.issue.id).phase
-        return phase if phase != "completed" else "implementing"
 
     def record_links(self, made: set[str]) -> None:
         """Record relations to other issues as knowledge; those to unknown issues are refused."""

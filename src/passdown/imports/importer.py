@@ -118,7 +118,7 @@ def import_from(
         source: A file or a folder.
         format: auto, or the format of the source.
         agent: Who imports it.
-        task: The task for ADRs, memories and notes; by default named after the folder or format.
+        task: The task for ADRs, memories and notes; ADRs and memories without one concern all work.
         dry_run: Only report what would happen.
         progress: Called with how many entries are done, and of how many.
     """
@@ -175,15 +175,9 @@ def detect_format(source: str) -> str:
 
 def _detect(source: ImportSource) -> tuple[str, tuple[str, ...]]:
     """The format of a source, and the files that have it."""
-    formats: dict[str, str] = {}
     # JSON lines first: a folder has few of them, and they decide it.
     names = sorted(source.names, key=lambda name: not name.lower().endswith(JSONL_SUFFIXES))
-    for name in names[:_SAMPLED_FILES]:
-        data = source.read(name)
-        if not isinstance(data, Problem):
-            formats[name] = format_of(name, data)
-        elif not source.is_folder:
-            raise InvalidInput(NOTHING_IMPORTED, [data])
+    formats = _formats(source, names[:_SAMPLED_FILES])
     found = format_of_folder(formats.values())
     if len(found) == 1:
         return found[0], tuple(name for name, format in formats.items() if format == found[0])
@@ -198,15 +192,24 @@ def _candidates(source: ImportSource, format: str) -> tuple[str, ...]:
     """The files of a source that may have a given format."""
     if not source.is_folder or format not in ("beads", "memory"):
         return source.names
-    found: list[str] = []
-    for name in (name for name in source.names if name.lower().endswith(JSONL_SUFFIXES)):
-        data = source.read(name)
-        if not isinstance(data, Problem) and format_of(name, data) == format:
-            found.append(name)
+    names = [name for name in source.names if name.lower().endswith(JSONL_SUFFIXES)]
+    found = tuple(name for name, known in _formats(source, names).items() if known == format)
     if not found:
         problem = Problem(source.path[:200], "no_file", f"holds no {format} file", "such a file")
         raise InvalidInput(NOTHING_IMPORTED, [problem])
-    return tuple(found)
+    return found
+
+
+def _formats(source: ImportSource, names: Iterable[str]) -> dict[str, str]:
+    """The format of each file that can be read; a source that is a single file has to be."""
+    found: dict[str, str] = {}
+    for name in names:
+        data = source.read(name)
+        if not isinstance(data, Problem):
+            found[name] = format_of(name, data)
+        elif not source.is_folder:
+            raise InvalidInput(NOTHING_IMPORTED, [data])
+    return found
 
 
 def format_of(name: str, data: bytes) -> str:

@@ -13,11 +13,12 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from passdown.core.graph import graph_of
-from passdown.core.kinds import stream_of
+from passdown.core.kinds import WORKSPACE_TASK, stream_of
 from passdown.core.parsing import load_json, load_yaml
 from passdown.core.task_files import MAX_MARKUP_LINE, fence_after, without_comments
 from passdown.core.text import excerpt
@@ -32,7 +33,7 @@ from passdown.errors import (
     StoreError,
 )
 from passdown.knowledge.graph import add_knowledge
-from passdown.workspace.entries import create_task
+from passdown.workspace.entries import create_task, workspace_task
 from passdown.workspace.files import bytes_at, irregular_file_problems, is_beneath
 
 if TYPE_CHECKING:
@@ -82,10 +83,8 @@ class ImportSource(NamedTuple):
     def read_text(self, name: str) -> str | Problem:
         """Read a file as UTF-8 text, or say why it can't be read."""
         data = self.read(name)
-        if isinstance(data, Problem):
-            return data
         try:
-            return data.decode("utf-8")
+            return data if isinstance(data, Problem) else data.decode("utf-8")
         except UnicodeDecodeError as error:
             return Problem(name, "invalid_utf8", f"byte {error.start} is not UTF-8", "UTF-8 text")
 
@@ -178,27 +177,19 @@ class ImportResult(NamedTuple):
         }
 
 
+@dataclass
 class ImportJob:
-    """One import: where it reads, for whom it writes, and what became of each entry."""
+    """One import: where it reads, for whom it writes, and what became of each entry. `names` are
+    the files of the source that have the format.
+    """
 
-    def __init__(
-        self,
-        context: Context,
-        source: ImportSource,
-        names: Sequence[str],
-        *,
-        agent: str,
-        task: str,
-        progress: Progress | None = None,
-    ) -> None:
-        """`names` are the files of the source that have the format."""
-        self.context = context
-        self.source = source
-        self.names = names
-        self.agent = agent
-        self.task = task
-        self.entries: list[ImportedEntry] = []
-        self._progress = progress
+    context: Context
+    source: ImportSource
+    names: Sequence[str]
+    agent: str
+    task: str
+    progress: Progress | None = None
+    entries: list[ImportedEntry] = field(default_factory=list["ImportedEntry"])
 
     def add(
         self, source: str, kind: str, result: str, address: str = "", *, reason: str = ""
@@ -217,17 +208,14 @@ class ImportJob:
         """
         try:
             done = write()
-        except (StoreError, Damaged):
-            raise
-        except ProblemsError as error:
-            reason = "; ".join(problem.line() for problem in error.problems[:5])
-            self.add(source, kind, "refused", reason=reason)
         except PassdownError as error:
-            self.add(source, kind, "refused", reason=error.message)
-        else:
-            self.entries.append(ImportedEntry(source, kind, *done))
-            return done.address
-        return ""
+            if isinstance(error, StoreError | Damaged):
+                raise
+            problems = error.problems[:5] if isinstance(error, ProblemsError) else ()
+            reason = "; ".join(problem.line() for problem in problems) or error.message
+            done = EntryResult("refused", "", reason)
+        self.entries.append(ImportedEntry(source, kind, *done))
+        return done.address
 
     def read(self, name: str) -> bytes:
         """Read a file of the source; raises InvalidInput where it can't be read."""
@@ -249,8 +237,8 @@ class ImportJob:
         """Go through the items of a source and report progress after each."""
         for number, item in enumerate(items, 1):
             yield item
-            if self._progress:
-                self._progress(number, len(items))
+            if self.progress:
+                self.progress(number, len(items))
 
     def path_of(self, name: str = "") -> str:
         """A file of the source, or its folder, relative to the project; empty if outside it."""
@@ -277,6 +265,14 @@ def short_hash(*texts: str) -> str:
     """A short digest of texts, fit to be part of a key."""
     joined = "\x1f".join(texts).encode("utf-8", "surrogatepass")
     return hashlib.sha256(joined).hexdigest()[:32]
+
+
+def earlier_without_task(context: Context, task: str, usual: str) -> EarlierImports:
+    """Where an import records what belongs to no task: in the one that is named, the `usual` one
+    where earlier versions imported into it, else with what concerns all work.
+    """
+    found = EarlierImports(context, task or usual)
+    return found if task or found.records else EarlierImports(context, WORKSPACE_TASK)
 
 
 class EarlierImports:
@@ -314,7 +310,10 @@ class EarlierImports:
         """Create the task if it doesn't exist."""
         if self.version == 0:
             with contextlib.suppress(Conflict):
-                create_task(self._context, self.task, title=title, agent=agent)
+                if self.task == WORKSPACE_TASK:
+                    workspace_task(self._context, agent, {})
+                else:
+                    create_task(self._context, self.task, title=title, agent=agent)
             self.refresh()
 
     def settle(self, write: Callable[[], EntryResult]) -> EntryResult:
@@ -439,20 +438,13 @@ class Page(NamedTuple):
 def read_page(text: str) -> Page:
     """Parse a page; its title is the first heading of the first level."""
     front, rest = _front_matter(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    sections = _sections(without_comments(rest).split("\n"))
-    head = sections.pop(0)
-    lines = list(head.lines)
-    title = ""
+    head, *sections = _sections(without_comments(rest).split("\n"))
+    title = next((each.name for each in sections if each.level == 1), "")
     if sections and sections[0].level == 1 and not head.text:
-        first = sections.pop(0)
-        title, lines = first.name, list(first.lines)
-    else:
-        at = next((i for i, each in enumerate(sections) if each.level == 1), None)
-        title = sections[at].name if at is not None else ""
+        head = sections.pop(0)
     given = front.get("title")
-    return Page(
-        front, title or (given if isinstance(given, str) else ""), tuple(lines), tuple(sections)
-    )
+    title = title or (given if isinstance(given, str) else "")
+    return Page(front, title, head.lines, tuple(sections))
 
 
 def _front_matter(text: str) -> tuple[dict[str, object], str]:
@@ -570,18 +562,19 @@ def text_of(entry: dict[str, Any], name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
+def _listed(entry: dict[str, Any], name: str) -> list[object]:
+    value = entry.get(name)
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
 def texts_of(entry: dict[str, Any], name: str) -> list[str]:
     """A field's list of texts, without blank ones and other values."""
-    value = entry.get(name)
-    listed = cast("list[object]", value) if isinstance(value, list) else []
-    return [text.strip() for text in listed if isinstance(text, str) and text.strip()]
+    return [text.strip() for text in _listed(entry, name) if isinstance(text, str) and text.strip()]
 
 
 def objects_of(entry: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """A field's list of objects, without other values."""
-    value = entry.get(name)
-    listed = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("dict[str, Any]", each) for each in listed if isinstance(each, dict)]
+    return [cast("dict[str, Any]", o) for o in _listed(entry, name) if isinstance(o, dict)]
 
 
 def not_text(where: str, name: str, value: object) -> Problem:

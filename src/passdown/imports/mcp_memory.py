@@ -12,7 +12,14 @@ from passdown.core.names import suggest_tag
 from passdown.core.record import canonical_bytes
 from passdown.core.text import excerpt, text_problems
 from passdown.errors import Problem
-from passdown.imports.job import EarlierImports, not_text, read_lines, short_hash, text_of, texts_of
+from passdown.imports.job import (
+    earlier_without_task,
+    not_text,
+    read_lines,
+    short_hash,
+    text_of,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from passdown.imports.job import ImportJob
@@ -154,7 +161,7 @@ def import_memory(job: ImportJob) -> None:
         nodes, edges, problems = read_memory(job.read(name))
         missing = Problem(name, "no_entity", "there is no entity in it", "an entity a line")
         job.begin(nodes, problems, missing)
-        earlier = EarlierImports(job.context, job.task or "memory")
+        earlier = earlier_without_task(job.context, job.task, "memory")
         earlier.ensure_task("What the memory server of MCP knew", job.agent)
         for part in job.each([*nodes, *edges]):
             content: list[object] = [dict(part.attributes)]

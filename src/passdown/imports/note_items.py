@@ -1,62 +1,37 @@
-"""Extract a handoff's items, the files and the note's own header from the blocks of a note."""
+"""Extract a handoff's items, the files and the note's own header from the blocks of a note.
+
+The kind of a block is that of its own label, else of its column or key, else of the headings above
+it, else of the words of its sentences; a column, key or label gives each field of an item.
+"""
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections import Counter
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.kinds import NOT_STATED
-from passdown.core.names import agent_problems, id_problems, normal_path, path_problems
+from passdown.core.names import agent_problems, id_problems
+from passdown.imports import note_cues as cues
 from passdown.imports.note_blocks import (
-    BLOCKER,
-    BY_KIND,
-    DECISION,
-    GATE,
-    GOTCHA,
-    NEXT,
-    ORDER,
-    PATTERN,
-    QUESTION,
-    READING,
-    TO_DECIDE,
-    WORDS,
     Block,
     Cell,
-    Cue,
     LineIndex,
     NoteItem,
-    any_of,
-    asks,
-    by_column,
-    by_heading,
-    by_hints,
-    by_name,
-    by_opening,
-    by_order,
-    by_words,
     clean,
-    field_of,
-    is_exact,
-    is_reference,
-    is_solved,
-    is_superseded,
-    is_to_do,
     lines_of,
     markdown_blocks,
     remarks,
     report_blocks,
-    restricts,
     sentences,
-    snake_case,
     storable,
-    without_signs,
 )
+from passdown.imports.note_cues import BLOCKER, DECISION, GATE, GOTCHA, NEXT, PATTERN, QUESTION
+from passdown.imports.note_files import files_of, is_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
 
 class NoteSpan(NamedTuple):
@@ -101,7 +76,7 @@ def extract_note(text: str, name: str = "", *, root: str = "") -> NoteExtraction
     """
     report = report_blocks(text, name)
     is_report = report is not None
-    blocks = report if is_report else markdown_blocks(text, matter_end(text))
+    blocks = report if is_report else markdown_blocks(text, _matter_end(text))
     finder = _ItemExtractor(text, is_report=is_report)
     for at, block in enumerate(blocks):
         finder.take(block, blocks[at + 1 : at + 40])
@@ -115,19 +90,19 @@ def extract_note(text: str, name: str = "", *, root: str = "") -> NoteExtraction
 # The fields of an item
 
 MAIN = {
-    DECISION: "summary",
-    GOTCHA: "issue",
-    PATTERN: "pattern",
-    NEXT: "step",
-    QUESTION: "question",
-    BLOCKER: "blocker",
+    **{DECISION: "summary", GOTCHA: "issue", PATTERN: "pattern", NEXT: "step"},
+    **{QUESTION: "question", BLOCKER: "blocker"},
 }
 """The field that holds an item's own sentence."""
 
-_WHY = any_of(r"[,;.(]? (?:because|due to|so that|since|rationale:|reason:|why:) | -- | \u2014 ")
+_WHY = cues.any_of(r"""
+    [,;.(]? (?:because|due to|so that|since|rationale:|reason:|why:) (?#)| -- | \u2014 (?#)
+""")
 # What follows the first sentence of a listed decision explains it.
 _NEXT_SENTENCE = re.compile(r"(?<=[a-z0-9)`'\"][.!]) (?=[A-Z`\"(])")
 _DASH = re.compile(r" [-\u2013] ")
+_ASIDE_END = re.compile(r" \((?=[^()]*[a-z][^()]* [^()]*\)\W*$)")
+_LEAD = re.compile(r"([^:]{3,120}):\s+(\S.*)")
 _OVER = re.compile(
     r"(?:\bover|,? instead of|,? rather than|\bnot using|\band not|\b[Ww]hy not|"
     r"[,;(\u2014\u2013-] ?not(?! (?:yet|only|just|needed|required|possible|because|in|for|by|to|as|"
@@ -135,36 +110,38 @@ _OVER = re.compile(
     r"(?P<other>[^.;,()?]{2,120}?)"
     r"(?=[.;,()?]| because\b| since\b| due to\b| so that\b| \u2014 |$)"
 )
-_CHOSEN = any_of(r"\b(?:chose|chosen|picked|selected|prefer(?:red)?|use[ds]?)\b")
+_REJECTED = re.compile(
+    r"\b(?:considered|rejected|ruled out|discarded|dismissed|decided against) "
+    r"(?P<other>[^.;,():\u2014]{2,80}?)"
+    r"(?=[.;,():\u2014]| but\b| because\b| since\b| due to\b| in favou?r\b| for\b| as\b|$)",
+    re.IGNORECASE,
+)
+_CHOSEN = cues.any_of(r"\b(?:chose|chosen|picked|selected|prefer(?:red)?|use[ds]?)\b")
 # A decision that is stated before a colon begins with what to do; anything else names its topic.
-_DOING = any_of(r"""
+_DOING = cues.any_of(r"""
     (?:us(?:e|ed|ing)|keep|kept|chose|choose|adopt(?:ed)?|add(?:ed)?|remov(?:e|ed)|no|not|never|
     always|avoid|prefer|stor(?:e|ed)|made?|mov(?:e|ed)|split|merg(?:e|ed)|replac(?:e|ed)|switch|
     separate|drop(?:ped)?|defer(?:red)?|skip(?:ped)?|reuse|buil[dt]|run|allow|requir(?:e|ed)|
-    disable[d]?|enable[d]?|single|two|one|go with|went with|stay|start|put|wrap(?:ped)?|
-    preserve|do not|don't|implement(?:ed)?|creat(?:e|ed)|standardi[sz]e|migrate)\b
+    disable[d]?|enable[d]?|single|two|one|go with|went with|stay|start|put|wrap(?:ped)?|preserve|
+    do not|don't|implement(?:ed)?|creat(?:e|ed)|standardi[sz]e|migrate)\b
 """)
-_ASIDE_END = re.compile(r" \((?=[^()]*[a-z][^()]* [^()]*\)\W*$)")
-_LEAD = re.compile(r"([^:]{3,120}):\s+(\S.*)")
-_REMEDY = any_of(r"(?:\bmitigation|\bfix|\bworkaround|\bsolution|\binstead)\b:?")
+_REMEDY = cues.any_of(r"(?:\bmitigation|\bfix|\bworkaround|\bsolution|\binstead)\b:?")
 _PLACE = re.compile(r"`([^`\n]{1,200})`")
 _NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*(?:-\d[\d.,]*)?\s?(?:%|\w{1,12})?(?:\s?/\s?\d+)?")
 # A text of references only, such as "FR-FEAT-001 through FR-FEAT-005", is empty without these.
 _IDS = re.compile(
     r"\b[A-Z][A-Z0-9]{0,20}(?:[-_][A-Z0-9/]{1,20}){1,6}\b|\bv\d[\d.]*|\b(?:through|and|to|or)\b|[\W\d_]+"
 )
-_HIGH = any_of(r"\b(?:critical|high|urgent|severe|p[01]|must|blocker)\b|^1$")
-_LOW = any_of(r"\b(?:low|minor|p3|nice to have)\b")
-
-
-def level(grade: str) -> str:
-    """A grade in any wording as high, medium or low."""
-    return "high" if _HIGH.search(grade) else "low" if _LOW.search(grade) else "medium"
-
-
-def _is_figure(text: str) -> bool:
-    """Whether a cell holds a number, with or without a unit."""
-    return len(text) <= 60 and _NUMBER.fullmatch(text.strip(" *()")) is not None
+_HIGH = cues.any_of(r"\b(?:critical|high|urgent|severe|p[01]|must|blocker)\b|^1$")
+_LOW = cues.any_of(r"\b(?:low|minor|p3|nice to have)\b")
+_COUNTER = cues.any_of(r"#|(?:no|nr|num|number)\.?")
+_SETTLED = cues.any_of(r"""
+    \W*(?:complete[d]?|passed|pass|met|done|resolved|closed|fixed|compliant|ready|verified|
+    mitigated|accepted)\b.*
+""")
+_NO_TOPIC = cues.any_of(r"status|state|owner|agent|assign\w*|effort|estimate|date|id")
+_NO_ALTERNATIVE = cues.any_of(r"-+|none|n/?a|not applicable|no alternatives?")
+_SUMMARY = ("summary", "title", "what", "item")
 
 
 class _Parts(NamedTuple):
@@ -178,38 +155,38 @@ class _Parts(NamedTuple):
     more: tuple[str, ...] = ()
 
 
+def _level(grade: str) -> str:
+    """A grade in any wording as high, medium or low."""
+    return "high" if _HIGH.search(grade) else "low" if _LOW.search(grade) else "medium"
+
+
+def _is_figure(text: str) -> bool:
+    """Whether a cell holds a number, with or without a unit."""
+    return len(text) <= 60 and _NUMBER.fullmatch(text.strip(" *()")) is not None
+
+
 def _fields(kind: str, parts: _Parts) -> dict[str, Any]:
-    """An item of a handoff; empty if a record can't hold it."""
+    """An item of a handoff, without its empty fields; empty if a record can't hold it."""
     text, why, alternatives, remedy, grade, more = parts
     about = "; ".join(part for part in (why, *more) if part)
-    optional: dict[str, Any] = {}
-    if not text:
-        return {}
-    if kind == DECISION:
-        fields: dict[str, Any] = {"summary": text, "rationale": why or NOT_STATED}
-        notes = [*more, *([remedy] if remedy else [])]
-        optional = {"alternatives": list(alternatives), "artifacts": notes}
-    elif kind == NEXT:
-        whole = "; ".join(part for part in (about, *alternatives, remedy) if part)
-        step = f"{text} ({whole})" if whole else text
-        fields = {"step": step, "priority": level(grade)}
-    elif kind == BLOCKER:
-        fields = {"blocker": text}
-        optional = {"impact": about, "suggested_resolution": remedy}
-        optional["severity"] = (
-            "" if not grade else "blocker" if _HIGH.search(grade) else level(grade)
-        )
-    elif kind == QUESTION:
-        fields = {"question": text}
-        optional = {"context": about, "recommendation": remedy or "; ".join(alternatives)}
-    elif kind == GATE:
-        fields, optional = {"name": text, "result": grade}, {"detail": about}
-    elif kind == PATTERN:
-        fields = {"pattern": text, "location": about or remedy or NOT_STATED}
-    else:
-        fields = {"issue": text, "mitigation": remedy or NOT_STATED, "severity": level(grade)}
-        optional = {"discovered_in": about}
-    return {**fields, **{name: value for name, value in optional.items() if value}}
+    rest = "; ".join(part for part in (about, *alternatives, remedy) if part)
+    is_blocking = kind == BLOCKER and _HIGH.search(grade)
+    severity = "blocker" if is_blocking else _level(grade) if grade else ""
+    notes = [*more, *([remedy] if remedy else [])]
+    recommended = remedy or "; ".join(alternatives)
+    fields: dict[str, dict[str, Any]] = {
+        DECISION: {"summary": text, "rationale": why or NOT_STATED}
+        | {"alternatives": list(alternatives), "artifacts": notes},
+        NEXT: {"step": f"{text} ({rest})" if rest else text, "priority": _level(grade)},
+        BLOCKER: {"blocker": text, "impact": about, "suggested_resolution": remedy}
+        | {"severity": severity},
+        QUESTION: {"question": text, "context": about, "recommendation": recommended},
+        GATE: {"name": text, "result": grade, "detail": about},
+        PATTERN: {"pattern": text, "location": about or remedy or NOT_STATED},
+        GOTCHA: {"issue": text, "mitigation": remedy or NOT_STATED, "severity": _level(grade)}
+        | {"discovered_in": about},
+    }
+    return {name: value for name, value in fields[kind].items() if value} if text else {}
 
 
 def _sentence_parts(kind: str, text: str, *, is_listed: bool) -> _Parts:
@@ -219,17 +196,22 @@ def _sentence_parts(kind: str, text: str, *, is_listed: bool) -> _Parts:
         return _decision_parts(said, is_listed=is_listed)
     if kind == GOTCHA:
         match = _REMEDY.search(said)
-        remedy = said[match.end() :].strip(" :;,-") if match else ""
-        return _Parts(said, remedy=remedy, grade=text)
-    if kind == PATTERN:
-        place = _PLACE.search(text)
-        return _Parts(said, storable(place[1]) if place else "")
-    return _Parts(said, grade=text if kind == NEXT else "")
+        return _Parts(said, remedy=said[match.end() :].strip(" :;,-") if match else "", grade=text)
+    place = _PLACE.search(text) if kind == PATTERN else None
+    return _Parts(said, storable(place[1]) if place else "", grade=text if kind == NEXT else "")
+
+
+def _without_opening(kind: str, text: str) -> str:
+    """`Risk: the disk is slow` as `the disk is slow`; other text before a colon is kept."""
+    bare = cues.without_signs(text)
+    match = cues.BY_KIND[kind].label.match(bare)
+    is_short = match is not None and " " not in match[0].strip()
+    return bare[match.end() :].strip() or text if match and is_short else text
 
 
 def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     """What was decided, why, and over what."""
-    others = _rejected(said)
+    others = tuple(_rejected(said))
     match = _WHY.search(said, 4)
     if match and is_listed and match[0].strip() in ("--", "\u2014"):
         # A dash in what explains the decision isn't where the reason begins.
@@ -237,97 +219,24 @@ def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
     if match is None and is_listed:
         lead = _LEAD.match(said)
         if lead and (_DOING.match(lead[1]) or len(lead[1].split()) > 3):
-            return _Parts(lead[1].strip(), lead[2].strip(), tuple(others))
-        match = _DASH.search(said, 8) or _NEXT_SENTENCE.search(said, 8)
-        match = match or _ASIDE_END.search(said, 8)
+            return _Parts(lead[1].strip(), lead[2].strip(), others)
+        patterns = (_DASH, _NEXT_SENTENCE, _ASIDE_END)
+        match = next((m for pattern in patterns if (m := pattern.search(said, 8))), None)
     why = said[match.end() :].strip(" :") if match else ""
     why = why.rstrip(").") if why.count(")") > why.count("(") else why
-    summary = said[: match.start()].strip() if match and why else said
-    return _Parts(summary, why, tuple(others))
-
-
-_REJECTED = re.compile(
-    r"\b(?:considered|rejected|ruled out|discarded|dismissed|decided against) "
-    r"(?P<other>[^.;,():\u2014]{2,80}?)"
-    r"(?=[.;,():\u2014]| but\b| because\b| since\b| due to\b| in favou?r\b| for\b| as\b|$)",
-    re.IGNORECASE,
-)
+    return _Parts(said[: match.start()].strip() if match and why else said, why, others)
 
 
 def _rejected(said: str) -> list[str]:
     """What a text says was not chosen."""
-    named = [match["other"].strip() for match in _REJECTED.finditer(said)]
-    return named + [
-        match["other"].strip()
-        for match in _OVER.finditer(said)
-        if match[0][:4] != "over" or _CHOSEN.search(said[: match.start()])
-        if " not " not in match[0]
-        or said[:3].lower() == "why"
-        or not re.fullmatch("[a-z]+", match["other"].strip())
-    ]
-
-
-def _without_opening(kind: str, text: str) -> str:
-    """`Risk: the disk is slow` as `the disk is slow`; other text before a colon is kept."""
-    bare = without_signs(text)
-    match = BY_KIND[kind].label.match(bare)
-    is_short = match is not None and " " not in match[0].strip()
-    return bare[match.end() :].strip() or text if match and is_short else text
-
-
-def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
-    """The parts of a row, an object or labelled lines; `named` is the column that shows the kind,
-    if one does.
-    """
-    held = {cell.name: cell for cell in cells if storable(cell.text)}
-    main = held.pop(named if named in held else _main_column(tuple(held.values()), kind), None)
-    if main is None or not _IDS.sub("", main.text):
-        return _Parts("")
-    found: dict[str, list[str]] = {}
-    others: list[str] = []
-    more: list[str] = []
-    text = storable(main.text)
-    for cell in held.values():
-        field = field_of(cell.name)
-        if _COUNTER.fullmatch(cell.name) or (kind == DECISION and _is_record_keeping(cell)):
-            continue
-        if field == "alternatives" and kind == DECISION:
-            others += cell.parts or _listed(cell.text)
-        elif field in ("why", "remedy", "grade"):
-            found.setdefault(field, []).append(storable(cell.text))
-        elif (
-            len(text.split()) < 3
-            and not _NO_TOPIC.fullmatch(cell.name)
-            and text == storable(main.text)
-            and not _is_figure(cell.text)
-        ):
-            text = f"{storable(cell.text)}: {text}"  # the topic
-        elif field == "alternatives":
-            found.setdefault("remedy", []).append(storable(cell.text))
-        else:
-            more.append(f"{cell.name}: {storable(cell.text)}")
-    why, remedy, grade = ("; ".join(found.get(name, ())) for name in ("why", "remedy", "grade"))
-    alternatives = tuple(o for o in map(storable, others) if o and not _NO_ALTERNATIVE.fullmatch(o))
-    if kind == DECISION and not why:
-        stated = _decision_parts(text, is_listed=False)
-        text, why = stated.text, stated.why
-    if kind == DECISION:
-        alternatives = alternatives or tuple(map(storable, _rejected(f"{main.text}. {why}")))
-    return _Parts(text, why, alternatives, remedy, grade, tuple(more))
-
-
-_COUNTER = any_of(r"#|(?:no|nr|num|number)\.?")
-_TAKEN = any_of(r"\W*(?:accepted|approved|active|agreed|final|locked|made|adopted|in force)\b.*")
-
-
-def _is_record_keeping(cell: Cell) -> bool:
-    """Whether a column only says that a decision was taken, or when."""
-    if cell.name.lower() in ("status", "state"):
-        return bool(_TAKEN.fullmatch(cell.text) or _SETTLED.fullmatch(cell.text))
-    return cell.name.lower() in ("date", "decided on", "timestamp")
-
-
-_NO_TOPIC = any_of(r"status|state|owner|agent|assign\w*|effort|estimate|date|id")
+    found = [match["other"].strip() for match in _REJECTED.finditer(said)]
+    for match in _OVER.finditer(said):
+        other = match["other"].strip()
+        is_chosen = match[0][:4] != "over" or _CHOSEN.search(said[: match.start()])
+        is_named = " not " not in match[0] or said[:3].lower() == "why"
+        if is_chosen and (is_named or not re.fullmatch("[a-z]+", other)):
+            found.append(other)
+    return found
 
 
 def _listed(text: str) -> list[str]:
@@ -340,96 +249,153 @@ def _listed(text: str) -> list[str]:
     return [part for part in found if part and not _NO_ALTERNATIVE.fullmatch(part)]
 
 
+def _cell_parts(kind: str, cells: Sequence[Cell], named: str) -> _Parts:
+    """The parts of a row, an object or labelled lines; `named` is the column that shows the kind,
+    if one does.
+    """
+    held = {cell.name: cell for cell in cells if storable(cell.text)}
+    main = held.pop(named if named in held else _main_column(tuple(held.values()), kind), None)
+    if main is None or not _IDS.sub("", main.text):
+        return _Parts("")
+    text = storable(main.text)
+    found: dict[str, list[str]] = {"alternatives": [], "more": []}
+    for cell in held.values():
+        field, said = cues.field_of(cell.name), storable(cell.text)
+        is_short = len(text.split()) < 3 and text == storable(main.text)
+        if _COUNTER.fullmatch(cell.name) or (kind == DECISION and _is_record_keeping(cell)):
+            continue
+        if field == "alternatives" and kind == DECISION:
+            found[field] += map(storable, cell.parts or _listed(cell.text))
+        elif field in ("why", "remedy", "grade"):
+            found.setdefault(field, []).append(said)
+        elif is_short and not _NO_TOPIC.fullmatch(cell.name) and not _is_figure(cell.text):
+            text = f"{said}: {text}"  # the topic
+        elif field == "alternatives":
+            found.setdefault("remedy", []).append(said)
+        else:
+            found["more"].append(f"{cell.name}: {said}")
+    why, remedy, grade = ("; ".join(found.get(name, ())) for name in ("why", "remedy", "grade"))
+    others = [o for o in found["alternatives"] if o and not _NO_ALTERNATIVE.fullmatch(o)]
+    if kind == DECISION:
+        if not why:
+            text, why = _decision_parts(text, is_listed=False)[:2]
+        others = others or list(map(storable, _rejected(f"{main.text}. {why}")))
+    return _Parts(text, why, tuple(others), remedy, grade, tuple(found["more"]))
+
+
+def _is_record_keeping(cell: Cell) -> bool:
+    """Whether a column only says that a decision was taken, or when."""
+    is_status = cell.name.lower() in ("status", "state")
+    is_settled = is_status and _SETTLED.fullmatch(cell.text) is not None
+    return is_settled or cell.name.lower() in ("date", "decided on", "timestamp")
+
+
 def _main_column(cells: Sequence[Cell], kind: str) -> str:
     """The column with the item's sentence: one that is named like its kind, else one without a
     name, else the longest text that isn't a field of its own, a grade or a figure.
     """
-    if not cells:
-        return ""
+    summaries = (*_SUMMARY, *(("selected",) if kind == DECISION else ("description", "text")))
     for cell in cells:
         name = cell.name.replace("_", " ")
-        if not name or BY_KIND[kind].column.fullmatch(name) or name.lower() in _MAIN_NAMES[kind]:
+        is_named = kind in cues.BY_KIND and cues.BY_KIND[kind].column.fullmatch(name)
+        if not name or is_named or name.lower() in summaries:
             return cell.name
-    about = [c for c in cells if not field_of(c.name) and not _is_figure(c.text)]
-    about = about or [c for c in cells if field_of(c.name) == "alternatives"]
-    return max(about or cells, key=lambda cell: len(cell.text)).name
+    about = [c for c in cells if not cues.field_of(c.name) and not _is_figure(c.text)]
+    about = about or [c for c in cells if cues.field_of(c.name) == "alternatives"]
+    return max(about or cells, key=lambda cell: len(cell.text)).name if cells else ""
 
-
-_SUMMARY = ("summary", "title", "what", "item", "description", "text")
-_MAIN_NAMES = dict.fromkeys((*MAIN, GATE), _SUMMARY) | {DECISION: (*_SUMMARY[:4], "selected")}
 
 # Items
 
-_NOTHING = any_of(r"""
-    -*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b.{0,25}|(?:no|yes|ok|true|
-    false)\W*|none(?: ?[.,;:!(\u2013\u2014]| -).{0,80}|no (?:open |known |new |further |
-    remaining |outstanding |pending )?(?:blocker|issue|risk|question|problem|concern|work|task|
-    item)s?\b.{0,25}
-""")
-_NO_ALTERNATIVE = any_of(r"-+|none|n/?a|not applicable|no alternatives?")
-_SETTLED = any_of(r"""
-    \W*(?:complete[d]?|passed|pass|met|done|resolved|closed|fixed|compliant|ready|verified|
-    mitigated|accepted)\b.*
+_NOTHING = cues.any_of(r"""
+    -*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b(?:.{0,25}|
+    \s?[.,;:!(\u2013\u2014-].{0,80})|(?:no|yes|ok|true|false)\W*|no (?:\w+ )?(?:blocker|issue|risk|
+    question|problem|concern|work|task|item)s?\b.{0,25}
 """)
 # Sections that describe: what was done, what there is, what would prove it. Words such as "must" or
 # "never" in them are no items.
-_DESCRIBING = any_of(r"""
-    \b(?:complet(?:ed|e|ion)|done|finished|shipped|delivered|accomplish\w*|achieve\w*|
-    implemented|fix(?:es|ed)|resolved|solved|changes|changed|what (?:was|worked|happened|we did|
-    i did|got)|overview|background|architecture|tech(?:nical)? stack|structure|behaviou?rs?|
-    test results?|how (?:it|to|we)|what (?:this|it|the)\b.{0,20} (?:is|does)|results?|evidence|
-    verified)\b
+_DESCRIBING = cues.any_of(r"""
+    \b(?:complet(?:ed|e|ion)|done|finished|implemented|fix(?:es|ed)|resolved|change[sd]|what (?:was|
+    we|i|got|this|it|the)|overview|background|architecture|structure|how (?:it|to|we)|results?|
+    evidence)\b
 """)
-_OPEN_ENDED = any_of(r"""
-    \b(?:not|un\w+|incomplete|remaining|next|left|to-?do|open|known|pending|issues?|risks?)\b
-""")
-_CRITERIA = any_of(r"""
+_CRITERIA = cues.any_of(r"""
     \b(?:(?:test|testing|qa|verification|validation|review|manual)[\w ]{0,20} (?:checklist|
     scenarios?|cases?|criteria)|(?:acceptance|success|exit|completion) (?:criteria|metrics)|
     definition of done|done when)\b
 """)
-_OVER_MARK = any_of(r"""
-    \((?:resolved|fixed|closed|done|complete[d]?)\)|\u2705|[\u2014\u2013:-] ?(?-i:COMPLETED?|
-    DONE|CLOSED|FIXED|RESOLVED)\b|\b(?:is|are) now (?:removed|fixed|done|resolved|gone|
-    complete[d]?)\b
+_OVER_MARK = cues.any_of(r"""
+    \((?:resolved|fixed|closed|done|completed?)\)|\u2705|\b(?:is|are) now \w+(?:ed|ne)\b|
+    [\u2014\u2013:-] ?(?-i:COMPLETED?|DONE|CLOSED|FIXED|RESOLVED)\b
 """)
-_RESOLVED = any_of(r"resolved\b")
-_FIGURES = any_of(r"""
-    (?:metric|value|score|attribute|field|result|criterion|weight|parameter|total)s?|.*\brpn
+_ANSWERED = cues.any_of(r"""
+    \?\W{0,6}(?:answer|resolved|decided|yes\b|no\b|confirmed|\u2192|->|\u2705)|\((?:resolved|
+    answered)\)
 """)
-_FACT_TABLE = any_of(r"(?:factor|attribute|field|item|aspect|topic|property)s?")
-_MISSING = any_of(r"""
+_ANSWER = cues.any_of(r"""
+    \W*(?:a\d*:|(?:answer|decision|decided|resol|recommend|verdict|ruling|response|confirmed)\w*|
+    (?:yes|no)\b|\u2192|->)
+""")
+_ANSWER_COLUMN = cues.any_of(r"(?:final )?(?:resolution|answer|ruling|outcome|decision)s?")
+_OPEN_ANSWER = cues.any_of(r"""
+    (?:-|\u2014|\?|tbd|open|pending|none|n/?a|unknown|undecided|unresolved|deferred)(?!\w)|$
+""")
+_FACT_TABLE = cues.any_of(r"(?:factor|attribute|field|item|aspect|topic|property)s?")
+_COMPARING = cues.any_of(r"pros?|cons?|advantages?|disadvantages?|pros (?:and|&|/) cons")
+_CHOICE_COLUMN = cues.any_of(r"""
+    (?:\w+ )?(?:option|choice|selection|technology|tech|tool|library|approach|pick|alternatives?)s?
+""")
+_CHOICE_HEADING = cues.any_of(r"\b(?:choice|decision|chosen|approach)\b")
+_MISSING = cues.any_of(r"""
     (?:missing|absent|broken|failed|failing|not (?:implemented|started|done)|unsupported)\b.*
 """)
-_RANKED = any_of(r"p[0-3]\b.*")
+_UNDONE = cues.any_of(r"""
+    \W*(?:pending|to-?do|not[_ ]started|open|in[_ -]progress|wip|planned|queued|next|partial(?:ly)?|
+    incomplete|(?P<blocked>blocked))\b
+""")
+_TASK_NAME = cues.any_of(r"""
+    (?:\w+ )?(?:tasks?|items?|steps?|phases?|features?|milestones?|work|name|title|story|ticket)
+""")
+_RANKED = cues.any_of(r"p[0-3]\b.*")
+_TICKET = re.compile(r"#\d{1,6}\b")
+_FORBIDDEN = re.compile(r"(?:do|must)[_ ]not|don'?t|never")
 _SHOUTED = re.compile(r"\W*[A-Z]{5,}\b")
 _BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*")
 _REMARK = re.compile(r"\*[^*\n].*[^*\n]\*|\[[^\[\]]{1,400}\]|_[^_\n].*_")
-_ABOUT_NOTE = any_of(r"\bhow to (?:maintain|update|use) this (?:file|document|note)\b")
-_TOTAL = any_of(r"(?:grand total|total|composite|overall|sum)(?: score)?(?: ?\(.*)?")
-_ASIDE_OPENING = any_of(r"(?:\w+ ){0,2}(?:rationale|reason|note on \w+):")
+_ABOUT_NOTE = cues.any_of(r"""
+    .*\bhow to (?:maintain|update|use) this (?:file|document|note)\b|(?:\w+ ){0,2}(?:rationale|
+    reason|note on \w+):
+""")
 _PROSE_KEYS = re.compile(
     r"(?:.*_)?(?:notes?|summary|comments?|description|details|message|remarks)"
 )
 _YAML_LINES = re.compile(r"\|[-+\d]{0,2}[ \t]{0,20}\r?\n")
 _GATE_KEY = re.compile(r"(\w{1,60}?)_(?:passed|verified|ok)")
-_VERDICT = any_of(r"""
-    \W*(?P<passed>pass(?:ed|es)?)\b.{0,60}|\W*(?P<failed>fail(?:ed|s|ure)?)\b.{0,60}
-""")
+_VERDICT = cues.any_of(r"\W*(?:(?P<passed>pass(?:ed|es)?)|fail(?:ed|s|ure)?)\b.{0,60}")
 _VERDICT_LINE = re.compile(
     r"\W*(?P<name>[^|]{2,120}?)\s*(?::|\u2014|\u2013|->|\s-)\s*\W*(?:(?P<passed>PASS(?:ED)?)|"
-    r"(?P<failed>FAIL(?:ED)?))\b[\s:.,;-]*(?P<detail>.*)"
+    r"FAIL(?:ED)?)\b[\s:.,;-]*(?P<detail>.*)"
 )
 _VERDICT_FIRST = re.compile(
-    r"\W*(?:(?P<passed>PASS(?:ED)?)|(?P<failed>FAIL(?:ED)?))\b\W{1,6}(?P<name>\w.{1,160})(?P<detail>)"
+    r"\W*(?:(?P<passed>PASS(?:ED)?)|FAIL(?:ED)?)\b\W{1,6}(?P<name>\w.{1,160})(?P<detail>)"
 )
-_VERDICT_NAME = any_of(r"(?:test )?(?:status|result|verdict|outcome)s?")
+_VERDICT_NAME = cues.any_of(r"(?:test )?(?:status|result|verdict|outcome)s?")
+_ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}
+_FINDINGS = cues.any_of(r"\b(?:findings|defects|review comments|observations)\b")
+_ISSUE_TITLE = cues.any_of(r"(?:issue|finding|bug|problem|defect|risk)\W{1,3}\d")
+_BLOCKING = cues.any_of(r"(?:severity|priority|impact):\W*block\w*\W*")
+_FIX = cues.any_of(r"(?:\w+ )?(?:fix|change|suggestion|recommendation|solution)")
+_FINDING_LABEL = cues.any_of(r"""
+    problem|evidence|severity|impact|expected|actual|symptoms?|root cause|location|file|
+    (?:steps to )?repro.*|(?:\w+ )?(?:fix|change|resolution)
+""")
+_NUMBERED_TITLE = cues.any_of(r"""
+    \A(?:(?:step|task|item|action) )?#?\d{1,2}[.):]? *[\u2014\u2013:-]? *(?=\S+ \S)
+""")
+_WHY_QUESTION = re.compile(r"(why\b[^?:.]{0,120}\?)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
 
 MIN_BLOCKER = 8
 """A blocker of fewer words only says that there is one."""
-
-SURE = 0.5
-"""Items with at least this confidence are kept; below it they are ambiguous."""
 
 
 class _ItemExtractor:
@@ -442,34 +408,27 @@ class _ItemExtractor:
         self.found: list[NoteItem] = []
         self.ambiguous: list[NoteSpan] = []
         self._said: set[tuple[str, str]] = set()
-        self._taken: dict[tuple[str, ...], list[str]] = {}
-        self._left: list[tuple[tuple[str, ...], NoteSpan]] = []
-        self._placed: list[tuple[NoteItem, tuple[str, ...]]] = []
-        self._told: tuple[str, ...] = ()
+        self._taken: dict[cues.Trail, list[str]] = {}
+        self._left: list[tuple[cues.Trail, NoteSpan]] = []
+        self._placed: list[tuple[NoteItem, cues.Trail]] = []
+        self._told: cues.Trail = ()
         self._after: Sequence[Block] = ()
 
     def take(self, block: Block, after: Sequence[Block]) -> None:
         """Take what a block says; `after` are the blocks that follow."""
         self._after = after
-        is_about = not self.is_report and block.trail and is_reference(block.trail[-1])
-        opening = by_opening(block.text) if block.form in ("text", "item") else None
-        is_said = is_exact(opening) if opening else block.form == "row" and _by_status(block)
-        if is_superseded(block.trail) or (is_about and not is_said):
+        is_about = not self.is_report and block.trail and cues.is_reference(block.trail[-1])
+        is_said = block.form == "row" and _by_status(block) is not None
+        if block.form in ("text", "item"):
+            is_said = cues.is_exact(cues.by_opening(block.text))
+        if cues.is_superseded(block.trail) or (is_about and not is_said):
             return
         if self._told and block.trail[: len(self._told)] == self._told:
             return  # the section is one item, which its heading names
-        if block.form == "row":
-            self._row(block)
-        elif block.form == "value":
-            self._value(block)
-        elif block.form == "item":
-            self._item(block)
-        elif block.form == "text":
-            self._paragraph(block, after[0] if after else None)
-        elif block.form == "heading":
-            self._heading(block, after)
-        elif block.form == "label" and block.text.endswith(":"):
-            self._lead(block)
+        takers = {"row": self._row, "value": self._value, "item": self._item}
+        takers |= {"text": self._paragraph, "heading": self._heading, "label": self._lead}
+        if block.form in takers:
+            takers[block.form](block)
 
     def unclear(self) -> list[NoteSpan]:
         """Passages that may hold an item, in the order of the text; among them the remaining
@@ -485,74 +444,61 @@ class _ItemExtractor:
 
     # Markdown
 
-    def _heading(self, block: Block, after: Sequence[Block]) -> None:
-        """Take a heading that is an item: a decision with its reason, a finding with what is said
-        about it, or a numbered step.
+    def _heading(self, block: Block) -> None:
+        """Take a heading that is an item with what is below it: a decision with its reason, a
+        finding with labels such as `Evidence:`, an issue, a question or a blocker that has a number
+        or only text below it, or a numbered step below `Next steps`.
         """
         self._gate_line(block)
         section = (*block.trail, block.text)
-        below = list(takewhile(lambda each: each.trail[: len(section)] == section, after))
-        body = next((each for each in below[:3] if each.form in ("text", "item")), None)
-        if body is None or body.trail != section or not self._decision_heading(block, body):
-            self._section_item(block, section, below)
-
-    def _decision_heading(self, block: Block, body: Block) -> bool:
-        """A heading below `Decisions` is a decision if a reason follows it."""
-        above = by_heading(block.trail[-1:])
-        cells = body.cells or (Cell(*_label(body.text), body.start, body.end),)
-        has_why = any(field_of(cell.name) == "why" for cell in cells)
-        is_stated = any(cell.name and by_column(cell.name) for cell in cells)
-        is_choice = _CHOICE_HEADING.search(block.text) is not None
-        if not has_why or is_stated or not (is_choice or (above and above.kind == DECISION)):
-            return False
-        title = Cell("", re.sub(r"^[\d. ]+", "", block.text), block.start, block.end)
-        parts = _cell_parts(DECISION, (title, *cells), "")
-        self._keep(Cue(DECISION, 0.8, "decision"), parts, block)
-        return True
-
-    def _section_item(self, block: Block, section: tuple[str, ...], below: Sequence[Block]) -> None:
-        """A heading that is an item with what is below it: a finding with labels such as
-        `Evidence:`, an issue, a question or a blocker that has a number or only text below it, or
-        a numbered step below `Next steps`.
-        """
-        if _OVER_MARK.search(block.text) or any(each.check for each in below) or not block.trail:
+        below = list(takewhile(lambda each: each.trail[: len(section)] == section, self._after))
+        if self._decision_heading(block, below, section) or not block.trail:
             return
-        above = by_heading(block.trail) if len(block.trail) > 1 else None
-        direct = by_heading(block.trail[-1:]) if len(block.trail) > 1 else None
-        is_issue = above.kind == GOTCHA if above else any(map(_FINDINGS.search, block.trail[-1:]))
-        has_label = any(_FINDING_LABEL.fullmatch(_label_of(each)) for each in below)
-        title = _NUMBERED_TITLE.sub("", block.text)
-        about = storable(below[0].text) if below and below[0].form == "text" else ""
-        cue = None
-        if (is_issue or _ISSUE_TITLE.match(block.text)) and has_label:
-            is_blocking = any(_BLOCKING.fullmatch(each.text) for each in below)
-            cue, about = Cue(BLOCKER if is_blocking else GOTCHA, 0.8, "finding"), ""
-        elif direct and direct.kind in _TITLED and _is_titled(direct.kind, block.text, below):
-            cue = direct._replace(confidence=0.8)
-        elif above and above.kind == NEXT and below and _is_step(block.text, below):
-            cue = above._replace(confidence=0.8)
+        if _OVER_MARK.search(block.text) or any(each.check for each in below):
+            return
+        cue = _heading_cue(block, below)
         if cue is None:
             return
-        remedies = (e for e in below if "remedy" in map(field_of, _labels_near(e)))
-        remedy = next((_label(e.text)[1] for e in remedies if e.form != "label"), "")
-        remedy = storable(remedy) if cue.kind == GOTCHA else ""
+        title = _NUMBERED_TITLE.sub("", block.text)
+        is_told = below and below[0].form == "text" and cue.words != "finding"
+        about = storable(below[0].text) if is_told else ""
+        remedies = (_label(e.text)[1] for e in below if e.form != "label" and _is_remedy(e))
+        remedy = next(remedies, "")
         if about and cue.kind != NEXT and len(title.split()) < 3:
             title, about = f"{title}: {about}", ""  # the topic alone says too little
-        parts = _Parts(storable(title), about, remedy=remedy, grade=block.text)
+        remedy = storable(remedy) if cue.kind == GOTCHA else ""
         whole = block._replace(end=below[-1].end) if below else block
-        self._keep(cue, parts, whole)
+        self._keep(cue, _Parts(storable(title), about, remedy=remedy, grade=block.text), whole)
         self._told = section
         for each in below:
             self._remedy(each, *_label(each.text))
 
+    def _decision_heading(self, block: Block, below: Sequence[Block], section: cues.Trail) -> bool:
+        """A heading below `Decisions` is a decision if a reason follows it."""
+        body = next((each for each in below[:3] if each.form in ("text", "item")), None)
+        if body is None or body.trail != section:
+            return False
+        above = cues.by_heading(block.trail[-1:])
+        cells = body.cells or (Cell(*_label(body.text), body.start, body.end),)
+        has_why = any(cues.field_of(cell.name) == "why" for cell in cells)
+        is_choice = _CHOICE_HEADING.search(block.text) or (above and above.kind == DECISION)
+        if not has_why or not is_choice:
+            return False
+        title = Cell("", re.sub(r"^[\d. ]+", "", block.text), block.start, block.end)
+        parts = _cell_parts(DECISION, (title, *cells), "")
+        self._keep(cues.Cue(DECISION, 0.8, "decision"), parts, block)
+        return True
+
     def _remedy(self, block: Block, name: str, said: str) -> None:
         """A fix or a suggestion that is put as an order is a step, too."""
-        if _FIX.fullmatch(name) and ORDER.match(said):
-            self._keep(Cue(NEXT, 0.7, name.lower()), _Parts(storable(said)), block)
+        if _FIX.fullmatch(name) and cues.ORDER.match(said):
+            self._keep(cues.Cue(NEXT, 0.7, name.lower()), _Parts(storable(said)), block)
 
     def _lead(self, block: Block) -> None:
         """A line that leads to code below a heading for steps is a step."""
-        heading = by_heading(block.trail[-1:]) if len(block.trail) > 1 else None
+        heading = cues.by_heading(block.trail[-1:]) if len(block.trail) > 1 else None
+        if not block.text.endswith(":"):
+            return
         if heading and heading.kind == NEXT and self._after and self._after[0].form == "code":
             self._add(heading._replace(confidence=0.6), block)
         else:
@@ -561,95 +507,89 @@ class _ItemExtractor:
     def _item(self, block: Block) -> None:
         if block.check == "done" or _is_nothing(block.text) or self._gate_line(block):
             return
-        words = by_words(block.text)
+        words, opening = cues.by_words(block.text), cues.by_opening(block.text)
         is_stuck = words is not None and words.kind == BLOCKER
         if _is_fact(self.text[block.start : block.end]) and not is_stuck:
             return
-        opening, rest = by_opening(block.text), block.text.partition(":")[2].strip(" `")
+        rest = block.text.partition(":")[2].strip(" `")
+        is_order = cues.ORDER.match(rest) is not None
         if block.check == "todo":
             # "[ ] Constraint: no helper" is to be read, "[ ] Bug: fix the login" to be done.
-            is_told = opening is not None and is_exact(opening) and not ORDER.match(rest)
-            self._box(block, opening if is_told else None)
+            if opening and cues.is_exact(opening) and not is_order:
+                self._add(opening, block)
+            elif not any(map(_CRITERIA.search, block.trail[-2:])):
+                self._add(cues.Cue(NEXT, 0.95, "[ ]"), block)
             return
-        heading = by_heading(block.trail, block.text) or by_order(block.trail, block.text)
-        if not block.cells and self._is_attached(block, heading):
+        heading = cues.by_heading(block.trail, block.text) or cues.by_order(block.trail, block.text)
+        is_place = opening is not None and "/" in rest and " " not in rest
+        if is_place or (not block.cells and self._is_attached(block, heading)):
             return
-        is_shouted = _SHOUTED.match(block.text) is not None
         # "Bug: fix the login" among steps is one.
-        is_step = heading is not None and heading.kind == NEXT and ORDER.match(rest) is not None
-        if opening and "/" in rest and " " not in rest:
-            return  # where something is written
-        if opening and not is_step and (heading is None or is_exact(opening) or is_shouted):
+        is_step = heading is not None and heading.kind == NEXT and is_order
+        is_plain = heading is None or cues.is_exact(opening) or _SHOUTED.match(block.text)
+        if opening and not is_step and is_plain:
             self._add(opening, block)
         elif heading:
             self._announced(heading, block)
-        elif restricts(block.trail, block.text) and not _is_decided(block):
-            self._add(Cue(GOTCHA, 0.6, "among remarks"), block)
+        elif cues.restricts(block.trail, block.text):
+            self._add(cues.Cue(GOTCHA, 0.6, "among remarks"), block)
         else:
             self._labelled(block)
 
-    def _box(self, block: Block, opening: Cue | None) -> None:
-        if opening:
-            self._add(opening, block)
-        elif not any(map(_CRITERIA.search, block.trail[-2:])):
-            self._add(Cue(NEXT, 0.95, "[ ]"), block)
-
-    def _announced(self, heading: Cue, block: Block) -> None:
+    def _announced(self, heading: cues.Cue, block: Block) -> None:
         """An item below a heading; a blocker that is put as an order is a step, too."""
         if heading.kind == GOTCHA and _TICKET.match(block.text):
             heading = heading._replace(kind=NEXT)  # issues of a tracker are work
-        if heading.kind == DECISION and block.text.endswith("?"):
-            self._add(heading._replace(kind=QUESTION), block)
-        elif not _is_over(heading.kind, block.text):
+        over = {GOTCHA: _OVER_MARK, NEXT: _OVER_MARK, QUESTION: _ANSWERED}.get(heading.kind)
+        if over is None or not over.search(block.text[:200]):
             self._add(heading, block, is_listed=True)
-            if heading.kind == BLOCKER and ORDER.match(block.text):
+            if heading.kind == BLOCKER and cues.ORDER.match(block.text):
                 self._add(heading._replace(kind=NEXT), block)
 
-    def _paragraph(self, block: Block, after: Block | None) -> None:
+    def _paragraph(self, block: Block) -> None:
         raw = self.text[block.start : block.end].strip().splitlines()
         # A paragraph that is all in italics or brackets is a remark about the note.
-        if _is_nothing(block.text) or all(_REMARK.fullmatch(line.strip(" >")) for line in raw):
+        is_remark = all(_REMARK.fullmatch(line.strip(" >")) for line in raw)
+        if _is_nothing(block.text) or is_remark or _ABOUT_NOTE.match(block.text):
             return
-        is_about = not block.cells and self._is_attached(block, None)
-        if is_about or _ABOUT_NOTE.search(block.text) or _ASIDE_OPENING.match(block.text):
+        if not block.cells and self._is_attached(block, None):
             return
-        opening = by_opening(block.text)
-        lines = remarks(self.text, block.start, block.end)
-        if block.cells and not block.text.endswith(":"):
+        opening, lines = cues.by_opening(block.text), remarks(self.text, block.start, block.end)
+        is_colon = block.text.endswith(":")
+        after = self._after[0] if self._after else None
+        is_lead = after is not None and after.form in ("item", "row") and after.trail == block.trail
+        is_lead = is_lead or is_colon
+        heading = None if is_lead and len(lines) == 1 else cues.by_heading(block.trail[-1:])
+        if block.cells and not is_colon:
             self._labelled(block)
-            return
-        if opening and len(lines) == 1 and not block.text.endswith(":"):
+        elif opening and len(lines) == 1 and not is_colon:
             self._add(opening, block)
-            return
-        is_lead = block.text.endswith(":") or (
-            after is not None and after.form in ("item", "row") and after.trail == block.trail
-        )
-        heading = None if is_lead and len(lines) == 1 else by_heading(block.trail[-1:])
-        if heading is None or len(block.trail) < 2:
+        elif heading is None or len(block.trail) < 2:
             self._sentences(block)
-            return
-        # What follows a line in bold explains it.
-        is_led = len(raw) > 1 and _BOLD_LINE.fullmatch(raw[0].strip()) is not None
-        is_one = len(lines) < 2 or (is_led and heading.kind in (DECISION, GOTCHA, QUESTION))
-        for start, end in [(block.start, block.end)] if is_one else lines:
-            self._remark(self._part(block, start, end), is_one=is_one)
+        else:
+            # What follows a line in bold explains it.
+            is_led = len(raw) > 1 and _BOLD_LINE.fullmatch(raw[0].strip()) is not None
+            is_one = len(lines) < 2 or (is_led and heading.kind in (DECISION, GOTCHA, QUESTION))
+            for start, end in [(block.start, block.end)] if is_one else lines:
+                self._remark(self._part(block, start, end), is_one=is_one)
 
     def _remark(self, part: Block, *, is_one: bool) -> None:
         """A line of a paragraph below a heading. A warning among steps is no step, nor is a warning
         or a question below a list of decisions one; what follows a step explains it, unless it is
         put as one.
         """
-        opening, heading = by_opening(part.text), by_heading(part.trail[-1:], part.text)
-        if opening and is_exact(opening):
+        opening, heading = cues.by_opening(part.text), cues.by_heading(part.trail[-1:], part.text)
+        # It may state something about an item, such as its effort.
+        is_beside = cues.field_of(_label(part.text)[0]) in ("aside", "grade", "status", "detail")
+        if opening and cues.is_exact(opening):
             self._add(opening, part)
-        elif heading and (is_one or not (part.text.endswith(":") or _is_beside(part.text))):
+        elif heading and (is_one or not (part.text.endswith(":") or is_beside)):
             is_more = heading.kind in self._taken.get(part.trail, ())
             is_below = heading.kind == DECISION and is_more and not _NEXT_SENTENCE.search(part.text)
-            words = by_words(part.text) if heading.kind == NEXT or is_below else None
-            is_more = is_more and heading.kind == NEXT
+            words = cues.by_words(part.text) if heading.kind == NEXT or is_below else None
             if words and (words.kind == GOTCHA or (is_below and words.kind in MAIN)):
                 self._add(words, part)
-            elif is_more and not is_to_do(part.text):
+            elif is_more and heading.kind == NEXT and not cues.is_to_do(part.text):
                 self._hint(heading, part)
             else:
                 self._add(heading._replace(confidence=0.6), part, is_listed=True)
@@ -663,46 +603,41 @@ class _ItemExtractor:
             self._add(reasoned, block)
             return
         for cell in block.cells:
-            cue = by_column(cell.name) if cell.name else by_opening(cell.text)
+            cue = cues.by_column(cell.name) if cell.name else cues.by_opening(cell.text)
             if cue and cue.kind in MAIN:
                 self._keep(cue, _cell_parts(cue.kind, block.cells, cell.name), block)
                 return
-        heading = by_heading(block.trail[-1:])
-        if heading and heading.kind in MAIN and block.cells and not block.cells[0].name:
-            self._keep(heading, _cell_parts(heading.kind, block.cells, ""), block)
-        else:
-            self._sentences(block)
+        self._sentences(block)
 
-    def _is_attached(self, block: Block, heading: Cue | None) -> bool:
+    def _is_attached(self, block: Block, heading: cues.Cue | None) -> bool:
         """Take what is labelled `Rationale`, `Mitigation` or the like, or is in a list below such a
         label, as a field of the item before it in its section; whether the block is of that sort.
         """
         (name, said), above = _label(block.text), block.trail[-1] if block.trail else ""
-        label = field_of(name) if name else ""
-        is_below = above.endswith((":", "?")) and field_of(above.rstrip(": ")) in _ATTACHED
+        label = cues.field_of(name) if name else ""
+        is_below = above.endswith((":", "?")) and cues.field_of(above.rstrip(": ")) in _ATTACHED
         if not label and is_below:
-            name, label, said = above.rstrip(": "), field_of(above.rstrip(": ")), block.text
-        last = self._last_item(label, block)
-        if not label or (heading and heading.kind == NEXT):
+            name, label, said = above.rstrip(": "), cues.field_of(above.rstrip(": ")), block.text
+        if not label:
             return False
-        is_detail = heading is None or heading.kind == DECISION or _EFFECT.match(name)
+        is_detail = heading is None or heading.kind == DECISION
         if label not in _ATTACHED and (block.form == "text" or not is_detail):
             return False
         if label == "remedy":
             self._remedy(block, name, said)
+        last = self._last_item(label, block)
         if last is None:
             return label not in ("detail", "remedy") and heading is not None
-        field, said = _ATTACHED.get(label, ""), storable(said)
-        if field == "alternatives" and last.kind == DECISION:
-            last.fields[field] = [*last.fields.get(field, ()), *_listed(said)]
-        elif said and last.fields.get(field) == NOT_STATED:
-            last.fields[field] = said
-        elif said and field in last.fields and said not in last.fields[field]:
-            last.fields[field] = storable(f"{last.fields[field]}; {said}")
-        others = _rejected(name) if label == "why" and last.kind == DECISION else []
-        if others:
-            known = last.fields.get("alternatives", [])
-            last.fields["alternatives"] = list(dict.fromkeys([*known, *map(storable, others)]))
+        fields, field, said = last.fields, _ATTACHED.get(label, ""), storable(said)
+        is_decision = last.kind == DECISION
+        if field == "alternatives" and is_decision:
+            fields[field] = [*fields.get(field, ()), *_listed(said)]
+        elif said and said not in fields.get(field, said):
+            before = fields[field]
+            fields[field] = said if before == NOT_STATED else storable(f"{before}; {said}")
+        if others := _rejected(name) if label == "why" and is_decision else []:
+            known = fields.get("alternatives", [])
+            fields["alternatives"] = list(dict.fromkeys([*known, *map(storable, others)]))
         return True
 
     def _last_item(self, label: str, block: Block) -> NoteItem | None:
@@ -726,17 +661,15 @@ class _ItemExtractor:
             said = place.text
             if said.endswith(":") or not said or self._gate_line(place):
                 continue  # it introduces what follows
-            cue = by_opening(said) or by_words(said)
+            cue = cues.by_opening(said) or cues.by_words(said)
             if cue and cue.words == "?" and self._is_answered(block, end):
                 cue = None
-            is_advice = block.form == "item" or ORDER.match(said) is not None
-            if cue is None and is_advice and restricts(block.trail, said):
-                cue = Cue(GOTCHA, 0.55, "among remarks")
+            is_advice = block.form == "item" or cues.ORDER.match(said) is not None
+            if cue is None and is_advice and cues.restricts(block.trail, said):
+                cue = cues.Cue(GOTCHA, 0.55, "among remarks")
             if cue and cue.kind in (MAIN if not self.is_report else (GOTCHA,)):
                 self._add(cue, place)
-                continue
-            hint = cue or by_hints(said) or by_heading(block.trail[-1:])
-            if hint:
+            elif hint := cue or cues.by_hints(said) or cues.by_heading(block.trail[-1:]):
                 self._hint(hint, place)
             elif block.form == "item":
                 self._left.append((block.trail, NoteSpan(start, end, place.line, "", "")))
@@ -745,8 +678,7 @@ class _ItemExtractor:
         """Whether something follows a question in its block, or the next block is its answer."""
         if self.text[end : block.end].strip(" *_)\n"):
             return True
-        following = self._after[0] if self._after else None
-        return following is not None and _ANSWER.match(following.text) is not None
+        return bool(self._after) and _ANSWER.match(self._after[0].text) is not None
 
     def _gate_line(self, block: Block) -> bool:
         """Take a line such as `Lint: PASS` or `[PASS] Lint`, and `Status: PASS` below a heading."""
@@ -764,29 +696,26 @@ class _ItemExtractor:
 
     def _gate(self, name: str, is_passed: bool, detail: str, block: Block) -> None:
         result = "passed" if is_passed else "failed"
-        self._keep(Cue(GATE, 0.9, result), _Parts(storable(name), detail, grade=result), block)
+        self._keep(cues.Cue(GATE, 0.9, result), _Parts(storable(name), detail, grade=result), block)
 
     # Rows and reports
 
     def _row(self, block: Block) -> None:
         cells = block.cells
-        if len(cells) < (1 if self.is_report else 2) or _TOTAL.fullmatch(cells[0].text):
+        if len(cells) < (1 if self.is_report else 2):
             return
         named, cue = self._row_cue(block)
-        if (cue is None or (cue.kind == NEXT)) and self._gate_row(block):
+        if (cue is None or cue.kind == NEXT) and self._gate_row(block):
             return
         if cue is None or cue.kind not in MAIN:
             return
-        answer = _answer(block) if cue.kind == QUESTION else ""
-        if answer:
-            named, cue = answer, Cue(DECISION, 0.8, answer.lower())
-        if cue.kind == QUESTION and block.trail and is_solved(block.trail[-1]):
-            return
+        if cue.kind == QUESTION and (answer := _answer(block)):
+            named, cue = answer, cues.Cue(DECISION, 0.8, answer.lower())
         fact = next((cell.text for cell in cells if cell.name == named), "")
-        if named and (_is_nothing(fact) or not fact):
-            return
         is_compared = not named and any(_COMPARING.fullmatch(cell.name) for cell in cells)
-        if is_compared or (cue.kind != DECISION and _is_settled(cue.kind, block)):
+        is_over = cue.kind == QUESTION and block.trail and cues.is_solved(block.trail[-1])
+        is_over = is_over or (cue.kind != DECISION and _is_settled(cue.kind, block))
+        if is_over or is_compared or (named and (_is_nothing(fact) or not fact)):
             return
         self._keep(cue, _cell_parts(cue.kind, cells, named), block)
 
@@ -794,66 +723,52 @@ class _ItemExtractor:
         """Take a row with a verdict, PASS or FAIL, as the result of a gate."""
         for cell in block.cells[1:]:
             match = _VERDICT.fullmatch(cell.text) if len(cell.text) < 80 else None
-            if match and (
-                field_of(cell.name) == "status" or cell.text.strip(" *`\u2705\u274c")[:4].isupper()
-            ):
+            is_loud = cell.text.strip(" *`\u2705\u274c")[:4].isupper()
+            if match and (is_loud or cues.field_of(cell.name) == "status"):
                 rest = [c for c in block.cells if c is not cell]
-                about = [c for c in rest if not _is_figure(c.text) and field_of(c.name) != "aside"]
-                name = (about or rest)[0]
+                name = next((c for c in rest if not _is_figure(c.text)), rest[0])
                 more = "; ".join(f"{c.name}: {c.text}" for c in rest if c is not name)
                 self._gate(name.text, bool(match["passed"]), storable(more), block)
                 if not match["passed"] and len(more.split()) > 6:
                     issue = _Parts(storable(f"{name.text}: {cell.text}"), storable(more))
-                    self._keep(Cue(GOTCHA, 0.7, "failed"), issue, block)
+                    self._keep(cues.Cue(GOTCHA, 0.7, "failed"), issue, block)
                 return True
         return False
 
-    def _row_cue(self, block: Block) -> tuple[str, Cue | None]:
+    def _row_cue(self, block: Block) -> tuple[str, cues.Cue | None]:
         """The column that shows a row's kind, if one does, and the cue."""
+        cells, above = block.cells, cues.by_heading(block.trail)
+        columns = [(c.name, cue) for c in cells if (cue := cues.by_column(c.name))]
         if self.is_report:
-            cue = by_heading(block.trail) or _by_status(block) or _reasoned(block)
-            column = next((c.name for c in block.cells if self._is_main(c, cue)), "")
-            return column, cue
-        columns = [(c.name, cue) for c in block.cells if (cue := by_column(c.name))]
+            return "", above or _row_by_cells(block)
         # A column that only numbers, grades or locates its rows holds no figures.
         beside = ("aside", "grade", "status")
-        figures = [c for c in block.cells if _is_figure(c.text) and field_of(c.name) not in beside]
+        figures = [c for c in cells if _is_figure(c.text) and cues.field_of(c.name) not in beside]
         if columns:
-            order = [each.kind for each in WORDS]
+            order = [each.kind for each in cues.WORDS]
             named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
-            above = by_heading(block.trail)
-            if cue.kind == PATTERN and above and above.kind == GOTCHA:
-                cue = above  # anti-patterns
             # Steps with times or costs are a measurement, not work to do.
             return ("", None) if cue.kind == NEXT and len(figures) > 1 else (named, cue)
-        first = block.cells[0]
-        if len(block.cells) == 2 and _FACT_TABLE.fullmatch(first.name):
-            return block.cells[1].name, by_opening(f"{first.text}: ")
+        if len(cells) == 2 and _FACT_TABLE.fullmatch(cells[0].name):
+            return cells[1].name, cues.by_opening(f"{cells[0].text}: ")
         # Lists of files and tables of figures hold no items.
-        is_measured = len(figures) > 1 or any(_FIGURES.fullmatch(c.name) for c in block.cells)
-        above = by_heading(block.trail)
-        rest = [cell for cell in block.cells if not _is_place(self.text, cell)]
+        rest = [c for c in cells if "/" not in c.text or not is_file(self.text, c.start, c.end)]
         is_work = above is not None and above.kind == NEXT
         is_told = is_work and any(len(cell.text.split()) > 2 for cell in rest)
-        if is_measured or (len(rest) < len(block.cells) and not is_told):
+        if len(figures) > 1 or (len(rest) < len(cells) and not is_told):
             return "", None
         return "", above or _row_by_cells(block)
 
-    def _is_main(self, cell: Cell, cue: Cue | None) -> bool:
-        if cue is None or cue.kind not in MAIN:
-            return False
-        return BY_KIND[cue.kind].column.fullmatch(cell.name.replace("_", " ")) is not None
-
     def _value(self, block: Block) -> None:
-        key = snake_case(block.trail[-1]) if block.trail else ""
+        key = cues.snake_case(block.trail[-1]) if block.trail else ""
         gate = _GATE_KEY.fullmatch(key)
         if gate and block.text in ("true", "false"):
             self._gate(gate[1], block.text == "true", "", block)
             return
-        is_short = len(block.text.split()) < 2 and not ORDER.match(block.text)
+        is_short = len(block.text.split()) < 2 and not cues.ORDER.match(block.text)
         if is_short or _is_nothing(block.text):
             return
-        cue = by_heading(block.trail, block.text)
+        cue = cues.by_heading(block.trail, block.text)
         if cue and cue.kind in MAIN:
             # The lines of a block of YAML are an item each.
             opened = _YAML_LINES.match(self.text, block.start, block.end)
@@ -863,41 +778,34 @@ class _ItemExtractor:
         elif _PROSE_KEYS.fullmatch(key):
             self._sentences(block)
 
-    def _add(self, cue: Cue, block: Block, *, is_listed: bool = False) -> None:
+    def _add(self, cue: cues.Cue, block: Block, *, is_listed: bool = False) -> None:
+        """Keep an item, and what labels below it call a step, a question or a blocker."""
         if cue.kind not in MAIN:
             return
         self._taken.setdefault(block.trail, []).append(cue.kind)
         if block.cells:
-            named = next(
-                (c.name for c in block.cells if self._is_main(c, cue)), block.cells[0].name
-            )
-            parts = _cell_parts(cue.kind, block.cells, named)
+            parts = _cell_parts(cue.kind, block.cells, "")
         else:
             parts = _sentence_parts(cue.kind, block.text, is_listed=is_listed)
             if is_listed and _FORBIDDEN.match(cue.words):
                 parts = parts._replace(text=f"Do not: {parts.text}")
         self._keep(cue, parts, block)
         for cell in block.cells[1:]:
-            own = by_name(cell.name)
+            own = cues.by_name(cell.name)
             if own and own.kind in (NEXT, QUESTION, BLOCKER) and own.kind != cue.kind:
                 self._add(own, self._part(block, cell.start, cell.end)._replace(text=cell.text))
 
-    def _keep(self, cue: Cue, parts: _Parts, block: Block) -> None:
+    def _keep(self, cue: cues.Cue, parts: _Parts, block: Block) -> None:
         """Keep an item, once; a step that is a decision to take is an open question, too."""
-        if cue.kind == NEXT and (TO_DECIDE.match(parts.text) or asks(parts.text)):
-            self._keep(Cue(QUESTION, 0.7, "decide"), _Parts(parts.text), block)
+        if cue.kind == NEXT and (cues.TO_DECIDE.match(parts.text) or cues.asks(parts.text)):
+            self._keep(cues.Cue(QUESTION, 0.7, "decide"), _Parts(parts.text), block)
         fields = _fields(cue.kind, parts)
         main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
         is_verdict = cue.kind == DECISION and _VERDICT.fullmatch(main) is not None
         said = f"{main} {fields.get('alternatives', '')}"
         if not main or (cue.kind, said) in self._said or _is_figure(main) or is_verdict:
             return
-        above = by_heading(block.trail) if cue.kind == DECISION else None
-        if above and above.kind == QUESTION and not _DECIDED.match(cue.words):
-            self._hint(cue, block)  # an option, or what is recommended, where nothing is decided
-            return
-        is_marked = is_exact(cue) or cue.words == "\u26a0" or block.check == "todo"
-        if cue.kind in _ACTIVE and not is_marked and self._is_description(block):
+        if self._is_doubtful(cue, block):
             self._hint(cue, block)
             return
         self._said.add((cue.kind, said))
@@ -915,108 +823,64 @@ class _ItemExtractor:
         self._placed = [each for each in self._placed[-20:] if each[1] == section]
         self._placed.append((item, section))
 
-    def _hint(self, cue: Cue, block: Block) -> None:
-        span = NoteSpan(block.start, block.end, block.line, cue.kind, cue.words)
-        self.ambiguous.append(span)
+    def _is_doubtful(self, cue: cues.Cue, block: Block) -> bool:
+        """Whether it is an option where nothing is decided, or in a section that describes while no
+        heading announces its kind.
+        """
+        above = cues.by_heading(block.trail)
+        is_marked = cues.is_exact(cue) or block.check == "todo"
+        if cue.kind not in (GOTCHA, NEXT) or is_marked or self.is_report or above:
+            return False
+        return any(map(_DESCRIBING.search, block.trail[-2:]))
 
-    def _is_description(self, block: Block) -> bool:
-        """Whether a block is in a section that describes, and no heading announces its kind."""
-        near = [title for title in block.trail[-2:] if not _OPEN_ENDED.search(title)]
-        is_described = not self.is_report and any(map(_DESCRIBING.search, near))
-        return is_described and by_heading(block.trail) is None
-
-
-_DECIDED = re.compile("deci(?:ded|sion)|resol|answer|ruling|outcome|final|chose|went|settled")
-_TICKET = re.compile(r"#\d{1,6}\b")
-_FORBIDDEN = re.compile(r"(?:do|must)[_ ]not|don'?t|never")
-_ACTIVE = (GOTCHA, NEXT)
-_EFFECT = any_of(r"impact|consequence|implication|status|owner|file|path")
-_ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}
+    def _hint(self, cue: cues.Cue, block: Block) -> None:
+        self.ambiguous.append(NoteSpan(block.start, block.end, block.line, cue.kind, cue.words))
 
 
-def _section(trail: tuple[str, ...]) -> tuple[str, ...]:
+def _section(trail: cues.Trail) -> cues.Trail:
     """The headings of a trail, without a label at its end."""
     return trail[:-1] if trail and trail[-1].endswith((":", "?")) else trail
 
 
-_FINDINGS = any_of(r"\b(?:findings|defects|review comments|observations)\b")
-_ISSUE_TITLE = any_of(r"(?:issue|finding|bug|problem|defect|risk)\W{1,3}\d")
-_BLOCKING = any_of(r"(?:severity|priority|impact):\W*block\w*\W*")
-_FIX = any_of(r"""
-    (?:(?:suggested|recommended|required|proposed) )?(?:fix|change|suggestion|recommendation|
-    solution)
-""")
-_FINDING_LABEL = any_of(r"""
-    (?:problem|evidence|severity|impact|expected|actual|steps to reproduce|reproduction.*|
-    symptoms?|root cause|location|file|(?:required |suggested |recommended |proposed )?(?:fix|
-    change|resolution))
-""")
-_NUMBERED_TITLE = any_of(r"""
-    \A(?:(?:step|task|item|action) )?#?\d{1,2}[.):]? *[\u2014\u2013:-]? *(?=\S+ \S)
-""")
-_TITLED = (GOTCHA, QUESTION, BLOCKER, DECISION)
-
-
-def _is_titled(kind: str, text: str, below: Sequence[Block]) -> bool:
-    """Whether a heading below one that announces a kind is an item, and not the name of a group."""
-    is_stated = kind == DECISION and (
-        by_heading(("", text)) is not None or any(by_name(_label_of(each)) for each in below)
-    )
-    if is_stated or any(each.form in ("row", "heading") for each in below):
-        return False
-    title = _NUMBERED_TITLE.sub("", text)
-    is_plain = all(each.form in ("text", "code", "label") for each in below)
-    is_numbered = title != text or _ISSUE_TITLE.match(text) is not None
-    return is_numbered or (is_plain and (bool(below) or len(title.split()) > 2))
-
-
-def _is_step(title: str, below: Sequence[Block]) -> bool:
-    """Whether a numbered heading is a step itself, and not the title of a list of steps."""
-    bare = _NUMBERED_TITLE.sub("", title)
+def _heading_cue(block: Block, below: Sequence[Block]) -> cues.Cue | None:
+    """The kind of a heading that is an item itself, and not the name of a group."""
+    is_nested = len(block.trail) > 1
+    above = cues.by_heading(block.trail) if is_nested else None
+    direct = cues.by_heading(block.trail[-1:]) if is_nested else None
+    title = _NUMBERED_TITLE.sub("", block.text)
+    is_numbered = title != block.text
     is_plain = all(each.form in ("text", "code", "label") for each in below)
     has_groups = any(each.form in ("row", "heading") for each in below)
-    is_order = ORDER.match(bare) is not None
-    # A list directly below it holds the steps; text or code explains it.
-    is_told = is_plain or is_order or below[0].form in ("text", "code")
-    return not has_groups and (is_told if bare != title else is_plain and is_order)
+    is_issue = above.kind == GOTCHA if above else any(map(_FINDINGS.search, block.trail[-1:]))
+    is_issue = is_issue or _ISSUE_TITLE.match(block.text) is not None
+    if is_issue and any(_FINDING_LABEL.fullmatch(_label_of(each)) for each in below):
+        is_blocking = any(_BLOCKING.fullmatch(each.text) for each in below)
+        return cues.Cue(BLOCKER if is_blocking else GOTCHA, 0.8, "finding")
+    if has_groups:
+        return None
+    if direct and direct.kind in (GOTCHA, QUESTION, BLOCKER, DECISION):
+        is_stated = any(cues.by_name(_label_of(each)) for each in below)
+        is_stated = is_stated or cues.by_heading(("", block.text)) is not None
+        is_item = is_numbered or (is_plain and (bool(below) or len(title.split()) > 2))
+        is_item = is_item and not (is_stated and direct.kind == DECISION)
+        return direct._replace(confidence=0.8) if is_item else None
+    if above and above.kind == NEXT and below:
+        # A list directly below it holds the steps; text or code explains it.
+        is_order = cues.ORDER.match(title) is not None
+        is_told = is_plain or is_order or below[0].form in ("text", "code")
+        is_step = is_told if is_numbered else is_plain and is_order
+        return above._replace(confidence=0.8) if is_step else None
+    return None
 
 
-_ANSWERED = any_of(r"""
-    \?\W{0,6}(?:answer|resolved|decided|yes\b|no\b|confirmed|\u2192|->|\u2705)|\((?:resolved|
-    answered)\)
-""")
-_ANSWER = any_of(r"""
-    \W*(?:a\d*:|answer(?:ed)?\b|decision\b|decided\b|resol(?:ution|ved)\b|recommend(?:ation|
-    ed)\b|verdict\b|ruling\b|response\b|yes\b|no\b|confirmed\b|\u2192|->)
-""")
-_ANSWER_COLUMN = any_of(r"(?:final )?(?:resolution|answer|ruling|outcome|decision)s?")
-_OPEN_ANSWER = any_of(r"""
-    (?:-|\u2014|\?|tbd|open|pending|none|n/?a|unknown|undecided|unresolved|deferred)(?!\w)|$
-""")
-_COMPARING = any_of(r"pros?|cons?|advantages?|disadvantages?|pros (?:and|&|/) cons")
-_CHOICE_COLUMN = any_of(r"""
-    (?:\w+ )?(?:option|choice|selection|technology|tech|tool|library|approach|pick|alternatives?)s?
-""")
-_CHOICE_HEADING = any_of(r"\b(?:choice|decision|chosen|approach)\b")
-
-
-def _is_over(kind: str, text: str) -> bool:
-    """Whether a listed item is marked as done, resolved or answered."""
-    marks = {GOTCHA: _OVER_MARK, NEXT: _OVER_MARK, QUESTION: _ANSWERED}.get(kind)
-    return marks is not None and marks.search(text[:200]) is not None
-
-
-def _labels_near(block: Block) -> list[str]:
-    """The label that a block begins with, and the one above it."""
-    above = block.trail[-1] if block.trail else ""
-    return [_label_of(block), above.rstrip(": ") if above.endswith(":") else ""]
+def _is_remedy(block: Block) -> bool:
+    """Whether a block, or the label above it, says that it is the answer to an issue."""
+    above = (title.rstrip(": ") for title in block.trail[-1:])
+    return "remedy" in map(cues.field_of, (_label_of(block), *above))
 
 
 def _label_of(block: Block) -> str:
     return block.text.rstrip(": ") if block.form == "label" else _label(block.text)[0]
-
-
-_WHY_QUESTION = re.compile(r"(why\b[^?:.]{0,120}\?)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -1027,61 +891,29 @@ def _label(text: str) -> tuple[str, str]:
     return (name.strip(), rest.strip()) if colon and len(name) < 40 else ("", text)
 
 
-_UNDONE = any_of(r"""
-    \W*(?:pending|to-?do|not[_ ]started|open|in[_ -]progress|wip|planned|queued|next|
-    partial(?:ly)?|incomplete|(?P<blocked>blocked))\b
-""")
-_TASK_NAME = any_of(r"""
-    (?:\w+ )?(?:tasks?|items?|steps?|phases?|features?|milestones?|work|name|title|story|ticket)
-""")
-
-
-def _by_status(block: Block) -> Cue | None:
+def _by_status(block: Block) -> cues.Cue | None:
     """A task that isn't done is a step, or a blocker."""
     is_task = any(_TASK_NAME.fullmatch(cell.name.replace("_", " ")) for cell in block.cells)
-    status = next((c.text for c in block.cells if field_of(c.name) == "status"), "")
+    status = next((c.text for c in block.cells if cues.field_of(c.name) == "status"), "")
     match = _UNDONE.match(status) if is_task else None
-    return Cue(BLOCKER if match["blocked"] else NEXT, 0.7, match[0].lower()) if match else None
+    return cues.Cue(BLOCKER if match["blocked"] else NEXT, 0.7, match[0].lower()) if match else None
 
 
-def _reasoned(block: Block) -> Cue | None:
-    """An object with a member for the decision and one for the reason."""
-    cues = [cue for cell in block.cells if (cue := by_column(cell.name))]
-    has_why = any(field_of(cell.name) == "why" for cell in block.cells)
-    return next((cue for cue in cues if has_why and cue.kind == DECISION), None)
-
-
-def _row_by_cells(block: Block) -> Cue | None:
+def _row_by_cells(block: Block) -> cues.Cue | None:
     """A row's kind by the status of a task, a reason, something missing, or its rank."""
     if by_status := _by_status(block):
         return by_status
     # Tests that are skipped and files to read have reasons, too.
     is_choice = any(_CHOICE_COLUMN.fullmatch(cell.name) for cell in block.cells)
     for cell in block.cells:
-        if cell.name.lower() == "rationale" or (is_choice and field_of(cell.name) == "why"):
-            return Cue(DECISION, 0.7, cell.name.lower())
-        if cell.name.lower() in ("status", "state") and _MISSING.match(cell.text.strip(" *")):
-            return Cue(GOTCHA, 0.7, cell.text.lower()[:60])
-        if cell.name.lower() == "priority" and _RANKED.fullmatch(cell.text):
-            return Cue(NEXT, 0.6, "priority")
+        name = cell.name.lower()
+        if name == "rationale" or (is_choice and cues.field_of(name) == "why"):
+            return cues.Cue(DECISION, 0.7, name)
+        if name in ("status", "state") and _MISSING.match(cell.text.strip(" *")):
+            return cues.Cue(GOTCHA, 0.7, cell.text.lower()[:60])
+        if name == "priority" and _RANKED.fullmatch(cell.text):
+            return cues.Cue(NEXT, 0.6, "priority")
     return None
-
-
-def _is_decided(block: Block) -> bool:
-    """Whether a block says itself that it is a decision or something to do."""
-    cues = (by_opening(block.text), by_words(block.text))
-    return any(cue and cue.kind in (DECISION, NEXT, QUESTION, BLOCKER) for cue in cues)
-
-
-def _is_beside(text: str) -> bool:
-    """Whether a line states something about an item, such as its effort."""
-    return field_of(_label(text)[0]) in ("aside", "grade", "status", "detail")
-
-
-def _is_place(text: str, cell: Cell) -> bool:
-    """Whether a cell holds only a path."""
-    is_named = re.fullmatch(r"(?:.*\b)?(?:path|file|artifact|document|location)s?", cell.name, re.I)
-    return (bool(is_named) or "/" in cell.text) and is_file(text, cell.start, cell.end)
 
 
 def _is_nothing(text: str) -> bool:
@@ -1091,9 +923,9 @@ def _is_nothing(text: str) -> bool:
 def _is_settled(kind: str, block: Block) -> bool:
     """Whether a row is settled: a step done, a risk closed, a question answered."""
     status = [c.text for c in block.cells if c.name.lower() in ("status", "state")]
-    if any(_SETTLED.match(text.strip(" *")) for text in status):
-        return True
-    return kind == QUESTION and any(_RESOLVED.match(c.text.strip(" *")) for c in block.cells[1:])
+    others = [c.text for c in block.cells[1:]] if kind == QUESTION else []
+    is_resolved = any(text.strip(" *").lower().startswith("resolved") for text in others)
+    return is_resolved or any(_SETTLED.match(text.strip(" *")) for text in status)
 
 
 def _answer(block: Block) -> str:
@@ -1125,33 +957,33 @@ _HEADER_NAMES = {
     }.items()
     for name in names.split(", ")
 }
-_FACT_SECTIONS = any_of(r"""
-    \W*(?:.*\bmetadata|hand-?(?:off|over)(?: (?:info(?:rmation)?|details|summary))?|header|
-    agents?|participants|.*\btransition(?: details)?|sign-?off)\W*
+_FACT_SECTIONS = cues.any_of(r"""
+    \W*(?:.*\bmetadata|hand-?(?:off|over)(?: (?:info(?:rmation)?|details|summary))?|header|agents?|
+    participants|.*\btransition(?: details)?|sign-?off)\W*
 """)
-_ARROW = any_of(r"""
+_ARROW = cues.any_of(r"""
     #+[ \t].{0,80}?\bhand-?(?:off|
     over)\b[^\w@]{0,6}(?P<from_agent>[@\w][\w. -]{0,60}?)[ \t]*(?:\u2192|->|
     =>)[ \t]*(?P<to_agent>[@\w][\w. -]{0,60})
 """)
-_NEXT_AGENT = any_of(r"#+[ \t].{0,40}\bnext agent[\s:(@]{1,4}(?P<to_agent>[\w.-]+)\)?")
+_NEXT_AGENT = cues.any_of(r"#+[ \t].{0,40}\bnext agent[\s:(@]{1,4}(?P<to_agent>[\w.-]+)\)?")
 _OUTCOMES = {
-    "blocked": re.compile(r"blocked|on hold", re.IGNORECASE),
-    "failed": re.compile(r"fail(?:ed|ure)?|aborted", re.IGNORECASE),
-    "partial": re.compile(r"partial(?:ly)?|in[ _-]progress|incomplete|wip", re.IGNORECASE),
-    "completed": re.compile(r"complete[d]?|done|success(?:ful)?|finished|passed|ok", re.IGNORECASE),
+    "blocked": cues.any_of(r"blocked|on hold"),
+    "failed": cues.any_of(r"fail(?:ed|ure)?|aborted"),
+    "partial": cues.any_of(r"partial(?:ly)?|in[ _-]progress|incomplete|wip"),
+    "completed": cues.any_of(r"complete[d]?|done|success(?:ful)?|finished|passed|ok"),
 }
-_UNFINISHED = any_of(r"""
+_UNFINISHED = cues.any_of(r"""
     \b(?:in[ _-]progress|not (?:yet )?(?:done|complete[d]?|finished)|incomplete|wip|unfinished|
     partial(?:ly)?|almost|half[- ]done)\b
 """)
-_STATUS = any_of(r"(?:current )?(?:status|state)\b[ \t]*[:\u2013\u2014-]?")
-_OPEN_STATUS = any_of(r"""
-    \bstatus(?: is)?[^\w\n]{1,12}(?:in[ _-]progress|wip|blocked|on hold|partial(?:ly)?|
-    incomplete|unfinished)\b
+_STATUS = cues.any_of(r"(?:current )?(?:status|state)\b[ \t]*[:\u2013\u2014-]?")
+_OPEN_STATUS = cues.any_of(r"""
+    \bstatus(?: is)?[^\w\n]{1,12}(?:in[ _-]progress|wip|blocked|on hold|partial(?:ly)?|incomplete|
+    unfinished)\b
 """)
-_IN_WORK = any_of(r"\W*(?:still |work )?(?:in[ _-]progress|wip)\W*")
-_NONE = any_of(r"(?:none|nothing|n/a|tbd|unknown|-)(?!\w)")
+_IN_WORK = cues.any_of(r"\W*(?:still |work )?(?:in[ _-]progress|wip)\W*")
+_NONE = cues.any_of(r"(?:none|nothing|n/a|tbd|unknown|-)(?!\w)")
 _LEADING_SIGNS = re.compile(r"^\W+|_+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -1171,7 +1003,7 @@ def _is_fact(text: str) -> bool:
     return _fact_of(text)[0] in ("from_agent", "to_agent", "outcome")
 
 
-def matter_end(text: str) -> int:
+def _matter_end(text: str) -> int:
     """The end of front matter (facts between two lines of dashes), or 0."""
     if not text.startswith(("---\n", "---\r\n")):
         return 0
@@ -1232,7 +1064,7 @@ def _report_facts(blocks: Sequence[Block]) -> dict[str, str]:
     for block in blocks:
         if block.form != "value" or not 1 < len(block.trail) < 4:
             continue
-        *above, key = (snake_case(key).replace("_", " ") for key in block.trail[1:])
+        *above, key = (cues.snake_case(key).replace("_", " ") for key in block.trail[1:])
         if above and above[0] in _HEADER_NAMES and key in ("agent", "name", "id", "agent id"):
             key = above[0]  # {"from": {"agent": "coder"}}
         elif above and not (_FACT_SECTIONS.fullmatch(above[0]) and key in _HEADER_NAMES):
@@ -1242,8 +1074,7 @@ def _report_facts(blocks: Sequence[Block]) -> dict[str, str]:
     about = f"{first.get('task', '')} {first.get('category', '')}".strip()
     first["summary"] = first.get("summary") or first.get("notes") or first.get("objective") or ""
     first["title"] = first.get("title") or first.get("objective") or first.get("name") or about
-    first["to_agent"] = ", ".join(found.get("to_agent", ()))
-    return first
+    return {**first, "to_agent": ", ".join(found.get("to_agent", ()))}
 
 
 def _first_sentence(text: str, blocks: Sequence[Block]) -> str:
@@ -1293,447 +1124,3 @@ def _agents(value: str) -> list[str]:
         if _NAME.fullmatch(named) and not _NONE.match(named) and not agent_problems(named, ""):
             found.append(named)
     return list(dict.fromkeys(found))
-
-
-MAX_PATH = 1_024
-MAX_NOTE = 400
-
-_WORD = re.compile(
-    r"[^\s`\"'<>()\[\]{}|,;*=\u2500-\u257f\u2018-\u201d]+(?:\[[\w.-]{1,40}\][^\s`\"'<>()\[\]{}|,;*=]*)*"
-)
-_LINES = re.compile(r"(?::|#L?)(\d{1,9})(?:[-:]L?(\d{1,9}))?$")
-_ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9_]{0,9})$")
-_PART = re.compile(r"[\w.@+~ \[\]-]+", re.UNICODE)
-_BOXED = re.compile(r"[\u2502\u2503|].*[\u2502\u2503|]\s*$")
-# fmt: off
-_ENDINGS = frozenset({
-    "md", "mdx", "rst", "txt", "adoc", "py", "pyi", "ipynb", "js", "jsx", "mjs", "cjs", "ts",
-    "tsx", "vue", "svelte", "html", "htm", "css", "scss", "less", "json", "jsonl", "json5",
-    "yaml", "yml", "toml", "ini", "cfg", "conf", "env", "lock", "csv", "tsv", "sql", "db", "sh",
-    "bash", "zsh", "ps1", "bat", "xml", "svg", "png", "jpg", "jpeg", "gif", "pdf", "proto",
-    "graphql", "tf", "java", "kt", "kts", "scala", "swift", "rb", "php", "pl", "lua", "dart",
-    "cs", "cpp", "cc", "hpp", "hh", "ex", "exs", "erl", "clj", "gradle", "log", "patch", "diff",
-})
-# Endings that are also words, methods or letters: used only if the name is marked as code.
-_DOUBTFUL = frozenset({"go", "rs", "c", "h", "r", "m", "map", "d"})
-_KNOWN_NAMES = frozenset({
-    "Makefile", "Dockerfile", "Justfile", "Procfile", "LICENSE", "NOTICE", "Gemfile",
-    "Rakefile", "Vagrantfile", "CODEOWNERS", ".env", ".gitignore", ".dockerignore",
-    ".editorconfig", ".gitattributes",
-})
-# fmt: on
-# Products with names like files.
-_PRODUCTS = any_of(r"""
-    console\.log|(?:node|next|nuxt|vue|react|express|three|d3|angular|ember|backbone|chart|
-    socket|p5|solid|alpine|nest|discord|plotly|moment|day|tensorflow|asp|vb|f)\.(?:js|net|ts|io)
-""")
-_DIFF_LINE = re.compile(
-    r"[ \t]{0,8}(?:(?P<created>new file:|create mode \d{6}|A(?=[ \t]))|"
-    r"(?P<delete>deleted:|delete mode \d{6}|D(?=[ \t]))|"
-    r"(?P<modify>modified:|M(?=[ \t])|\+\+\+(?= b/)))[ \t]{1,9}(?:b/)?(?P<path>\S{1,400})"
-)
-_STAT_LINE = re.compile(
-    r"[ \t]{0,8}(?P<path>\S{1,400}?)[ \t]{1,200}(?P<modify>\|)[ \t]{1,9}\d{1,7}[ \t]?[+-]*"
-)
-_FOLDER = re.compile(r"(?:[\w.@+-]{1,100}/){1,20}")
-_TREE_LINE = re.compile(
-    r"(?P<indent>[ \t\u2500-\u257f|`+-]{0,80})"
-    r"(?P<name>[\w.@+-]{1,100}/|[\w.@+-]{1,200}\.\w{1,10})(?=\s|$)"
-)
-
-_VERBS = any_of(r"""
-    \b(?:(?P<created>creat(?:ed|es?|ing)|new|wrote|written|introduc(?:ed|es)|generated|
-    implemented|built|add(?:ed|s|ing)?(?! (?:[\w'-]+ ){1,6}(?:to|in|into|at)\b))|
-    (?P<modify>modif(?:ied|ies|y|ications?)|appended|restructured|exposed|adjusted|chang(?:ed|
-    es)|updat(?:ed|es?)|edit(?:ed|s)?|extended|refactor(?:ed|s|ing)?|fix(?:ed|es)?|renamed|
-    rewrote|touched|moved|add(?:ed|s)?|improved|replaced|hardened|wired|migrated|patched|
-    corrected|reworked|simplified|cleaned)|(?P<delete>delet(?:ed|es?)|remov(?:ed|es?)|
-    dropped))\b
-""")
-_AFTER = re.compile(
-    r"[`*)]{0,4}\s*(?:(?:was|were|is|has been|have been|:|\u2014|\u2013|-+|\()\s*)+"
-    r"(?:now |newly )?(?=\w)"
-)
-_CHANGE_KEY = re.compile(
-    r"(?:files?_|artifacts?_)?(?:(?P<created>created|added|new)|(?P<modify>modified|changed|"
-    r"updated|touched|edited|uncommitted)|(?P<delete>deleted|removed))(?:_files?)?"
-)
-_FILE_KEY = re.compile(r"(?:.*_)?(?:files?|paths?)")
-_FILE_HEADING = any_of(r"\b(?:files?|documentation|documents?|deliverables|artifacts)\b")
-_PAST = any_of(r"(?:ed|new|wrote|written|built)\Z")
-_WORK_HEADING = any_of(r"""
-    \b(?:changes?|changed|(?:completed|finished) (?:work|tasks?|this)|work (?:completed|done)|
-    what (?:was|changed|i did|we did|got)|uncommitted|not (?:yet )?committed|accomplished|
-    done this)\b
-""")
-MAX_MARKS = 6
-"""How many signs, such as those for bold, may precede the first word of an item."""
-_HOME = re.compile(r"/(?:home|Users)/[^/]+/|[A-Za-z]:/(?:Users/[^/]+/)?")
-_ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
-_RANK = {"files_created": 3, "files_modified": 3, "dependencies_for_next": 2, "artifacts": 1}
-
-
-class _Mention(NamedTuple):
-    """A file that the text names: its path with plain slashes, its position and lines; then what
-    the note says about it.
-    """
-
-    path: str
-    start: int
-    end: int
-    lines: str = ""
-    kind: str = "artifacts"
-    change: str = ""
-    note: str = ""
-    confidence: float = 0.95
-    cue: str = "diff"
-
-
-def files_of(
-    text: str, blocks: Sequence[Block], *, is_report: bool, root: str = ""
-) -> list[NoteItem]:
-    """The files that a note names, each once, with the most informative mention."""
-    named = list(_in_blocks(text, blocks, is_report=is_report))
-    if not is_report:
-        named += _in_diffs(text)
-    roots = (f"{root.rstrip('/')}/", _root([each.path for each in named]))
-    index = LineIndex(text)
-    return [_found(path, group, index) for path, group in _grouped(named, roots).items()]
-
-
-def is_file(text: str, start: int, end: int) -> bool:
-    """Whether a passage holds only a path."""
-    words = text[start:end].strip(" `")
-    return " " not in words and any(mentions(text, start, end))
-
-
-# Paths in text
-
-
-def mentions(text: str, start: int, end: int, *, is_code: bool = False) -> Iterator[_Mention]:
-    """The files that a passage names; in code, a bare name needs no backticks."""
-    for match in _WORD.finditer(text, start, end):
-        word, at = match[0], match.start()
-        if len(word) > MAX_PATH or not _may_be_path(word) or _is_template(text, match):
-            continue
-        is_aliased = word.startswith("@/")
-        bare = word if is_aliased else word.rstrip(".:!?").lstrip("@")
-        at += 0 if is_aliased else len(word) - len(word.lstrip("@"))
-        lines = _LINES.search(bare)
-        path = bare[: lines.start()] if lines else bare
-        slashed = path.replace("\\", "/")
-        if not _is_path(slashed, is_marked=is_code or _is_ticked(text, match)):
-            continue
-        if not (is_code and _is_drawn(text, match)):
-            spelled = f"{lines[1]}-{lines[2] or lines[1]}" if lines else ""
-            yield _Mention(slashed, at, at + len(path), spelled)
-
-
-def _may_be_path(word: str) -> bool:
-    """Cheap test that excludes most words."""
-    bare = word.rstrip(".:!?")
-    has_sign = "." in bare or "/" in bare or "\\" in bare
-    return has_sign or bare.lstrip("@").partition(":")[0].partition("#")[0] in _KNOWN_NAMES
-
-
-def _is_template(text: str, match: re.Match[str]) -> bool:
-    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-    # After two asterisks a path is in bold, and an ending alone is a pattern.
-    is_bold = text.endswith("**", 0, match.start()) and match[0][0] not in "/."
-    is_open = before and before in "{}*$" and not is_bold
-    return is_open or (after and after in "{}$") or "..." in match[0]
-
-
-def _is_ticked(text: str, match: re.Match[str]) -> bool:
-    """Whether a word is in a code span."""
-    before = text.rfind("`", max(0, match.start() - 200), match.start())
-    after = text.find("`", match.end(), match.end() + 200)
-    if before < 0 or after < 0 or "\n" in text[before:after]:
-        return False
-    # A code span that begins further back in its line isn't found.
-    far = max(0, before - 1_000)
-    return text.count("`", max(far, text.rfind("\n", far, before) + 1), before) % 2 == 0
-
-
-def _is_drawn(text: str, match: re.Match[str]) -> bool:
-    """Whether a word is in a box of a drawing, where names are broken over lines."""
-    far, near = max(0, match.start() - 400), match.end() + 400
-    line_end = text.find("\n", match.end(), near)
-    first = max(far, text.rfind("\n", far, match.start()) + 1)
-    return _BOXED.search(text[first : line_end if line_end >= 0 else near]) is not None
-
-
-def _is_path(path: str, *, is_marked: bool) -> bool:
-    if "://" in path or path.startswith(("www.", "//", "-")) or "@" in path[1:]:
-        return False
-    *folders, name = path.split("/")
-    if not name or any(part and not _PART.fullmatch(part) for part in (*folders[1:], name)):
-        return False
-    if name in _KNOWN_NAMES:
-        return bool(folders) or is_marked
-    match = _ENDING.search(name)
-    if match is None or not name[: match.start()].strip(".-_"):
-        # A hidden file such as `.gitleaksignore` is one where it is marked.
-        is_hidden = re.fullmatch(r"\.[a-z]{3,20}(?:ignore|rc)", name) is not None
-        return is_hidden and (is_marked or bool(folders))
-    ending = match[1].lower()
-    if folders:
-        # Files that are listed with slashes are no folders; `.github` is one. A command such as
-        # `/plan.review` is no file, nor is "React/Next.js".
-        is_listed = all(_ENDING.search(part, 1) for part in folders if part) and folders != [""]
-        is_named = is_marked or not (name[0].isupper() and _PRODUCTS.fullmatch(name))
-        is_likely = ending in _ENDINGS or (folders != [""] and (is_marked or match[1].islower()))
-        return is_likely and is_named and not is_listed
-    is_known = ending in _ENDINGS and _PRODUCTS.fullmatch(name) is None
-    return is_known or (is_marked and ending in _DOUBTFUL)
-
-
-def _in_diffs(text: str) -> Iterator[_Mention]:
-    """The files in diff statistics and status lists, each with its change."""
-    for line in lines_of(text):
-        is_short = len(line.text) <= MAX_PATH
-        match = _DIFF_LINE.fullmatch(line.text) or _STAT_LINE.fullmatch(line.text)
-        if is_short and match and _is_path(match["path"], is_marked=True):
-            change = next(n for n in ("created", "delete", "modify") if match.groupdict().get(n))
-            kind = "files_created" if change == "created" else "files_modified"
-            place = (line.start + match.start("path"), line.start + match.end("path"))
-            yield _Mention(match["path"], *place, kind=kind, change=change)
-
-
-def _folders(text: str, blocks: Sequence[Block]) -> dict[int, str]:
-    """The folder of each file in a drawn folder tree, by the position of the file's name."""
-    found: dict[int, str] = {}
-    above: list[tuple[int, str]] = []
-    last = -1
-    for block in blocks:
-        # A blank line separates branches of one tree, not trees.
-        if block.form != "code" or block.line > last + 3:
-            above = []
-        if block.form != "code":
-            continue
-        last = block.line
-        match = _TREE_LINE.match(text[block.start : block.end])
-        if match is None:
-            continue
-        indent = len(match["indent"].expandtabs(4))
-        above = [folder for folder in above if folder[0] < indent]
-        if match["name"].endswith("/"):
-            above.append((indent, match["name"]))
-        elif above:
-            found[block.start + match.start("name")] = "".join(name for _, name in above)
-    return found
-
-
-# What is said about them
-
-
-def _in_blocks(text: str, blocks: Sequence[Block], *, is_report: bool) -> Iterator[_Mention]:
-    folders = _folders(text, blocks)
-    for block in blocks:
-        is_row = block.form == "row"
-        keys = [snake_case(key) for key in block.trail[-2:]] if is_report else []
-        spans = [(c.start, c.end, snake_case(c.name)) for c in block.cells] if is_row else []
-        for start, end, name in spans or [(block.start, block.end, "")]:
-            near = [*keys, name] if is_report else []
-            is_key = any(_FILE_KEY.fullmatch(key) or _CHANGE_KEY.fullmatch(key) for key in near)
-            if is_key and _FOLDER.fullmatch(text, start, end):
-                folder = _Mention(text[start:end], start, end)
-                yield _described(text, block, folder, near)
-            for found in mentions(text, start, end, is_code=block.form == "code" or is_key):
-                yield _described(text, block, found, near)._replace(
-                    path=folders.get(found.start, "") + found.path
-                )
-
-
-def _described(text: str, block: Block, found: _Mention, keys: list[str]) -> _Mention:
-    """A mention with what its block says about it; `keys` are those of a report."""
-    change, cue = _report_change(text, block, found, keys) if keys else _change(text, block, found)
-    kind = {"created": "files_created", "": "artifacts"}.get(change, "files_modified")
-    if not change:
-        reads = by_heading(block.trail[-2:])
-        before = text[max(block.start, found.start - 40) : found.start]
-        if (reads and reads.kind == READING) or re.search(r"\bread\b", before, re.IGNORECASE):
-            kind, cue = "dependencies_for_next", "read"
-    is_ticked = text[found.start - 1 : found.start] == "`"
-    is_code = is_ticked or block.form == "code"
-    confidence = 0.9 if "/" in found.path else 0.85 if is_code else 0.7
-    confidence += 0.05 if change or is_ticked else 0.0
-    note = ""
-    if block.form == "row":
-        beside = (c.text for c in block.cells if not c.start <= found.start < c.end)
-        note = "; ".join(said[:MAX_NOTE] for said in beside if " " in said)
-    elif block.form == "item":
-        note = block.text
-    return found._replace(
-        kind=kind,
-        change=change,
-        note=storable(note[:MAX_NOTE]),
-        confidence=confidence,
-        cue=cue or "path",
-    )
-
-
-def _report_change(text: str, block: Block, found: _Mention, keys: list[str]) -> tuple[str, str]:
-    """The change of a file in a report, by another member of its object, by a key, or by the words
-    before it.
-    """
-    beside = [c.text.strip() for c in block.cells if not c.start <= found.start < c.end]
-    match = next((m for said in beside if (m := _VERBS.fullmatch(said))), None)
-    key = next((m for key in reversed(keys) if (m := _CHANGE_KEY.fullmatch(key))), None)
-    above = by_heading(block.trail)
-    if match is None and key is None and (above is None or above.kind != NEXT):
-        before = re.split(r"[.;,\"] ", text[max(block.start, found.start - 40) : found.start])[-1]
-        match = next((m for m in _VERBS.finditer(before) if _PAST.search(m[0])), None)
-    match = match or key
-    return (str(match.lastgroup), match[0].lower()) if match else ("", "")
-
-
-def _change(text: str, block: Block, found: _Mention) -> tuple[str, str]:
-    """The change of a file, by a column, by the words before or after it, or by the heading."""
-    is_planned = _is_planned(block)
-    if block.form == "row":
-        beside = (c for c in block.cells if not c.start <= found.start < c.end)
-        match = next((m for cell in beside if (m := _VERBS.match(cell.text))), None)
-        change, cue = (str(match.lastgroup), match[0].lower()) if match else ("", "")
-    else:
-        change, cue = _prose_change(text, block, found, is_planned=is_planned)
-    if change or is_planned:
-        return change, cue
-    for title in reversed(block.trail[-2:]):
-        match = _VERBS.search(title)
-        if match and _FILE_HEADING.search(title):
-            return str(match.lastgroup), match[0].lower()
-    return "", ""
-
-
-def _prose_change(text: str, block: Block, found: _Mention, *, is_planned: bool) -> tuple[str, str]:
-    before = text[max(block.start, found.start - 80) : found.start]
-    after = text[found.end : min(block.end, found.end + 60)]
-    said = list(_VERBS.finditer(re.split(r"[.;] |\n\s*\n", before)[-1]))
-    link = _AFTER.match(after)
-    later = _VERBS.match(after, link.end()) if link else None
-    match = later or (said[-1] if said else None)
-    if match and (_PAST.search(match[0]) or not is_planned):
-        is_part = match.lastgroup != "modify" and match[0].lower() != "new"
-        pattern, beside = (_OBJECT, after) if later else (_FROM, match.string)
-        is_part = is_part and pattern.match(beside, match.end()) is not None
-        return ("modify" if is_part else str(match.lastgroup)), match[0].lower()
-    if is_planned:
-        return "", ""
-    first, gap, _ = text[block.start : min(block.end, block.start + 200)].partition("\n")
-    lead = _VERBS.match(clean(first)) if gap and clean(first).endswith(":") else None
-    if lead and _PAST.search(lead[0]):
-        return str(lead.lastgroup), lead[0].lower()  # of each entry below
-    if block.form not in ("item", "heading") or found.start - block.start > MAX_MARKS:
-        return "", ""
-    return _lead_change(block, text[found.end : min(block.end, found.end + 160)])
-
-
-def _is_planned(block: Block) -> bool:
-    """Whether a block says what is to do."""
-    above = by_heading(block.trail)
-    return block.check == "todo" or (above is not None and above.kind == NEXT)
-
-
-# Something was made or removed in a file, not the file itself: "added a check" after it, "removed a
-# flag from" before it.
-_OBJECT = re.compile(r"\s+(?!(?:in|by|for|as|because|this)\b)[\w`\"]")
-_FROM = re.compile(r".*\s(?:from|to|into|inside|within)\s+\W*\Z", re.DOTALL)
-
-
-def _lead_change(block: Block, after: str) -> tuple[str, str]:
-    """What became of a file with which an item begins, by the words after it or by the heading."""
-    verb = next((m for m in _VERBS.finditer(after) if _PAST.search(m[0])), None)
-    if verb:
-        # "added a check", "removed a flag": of the file, that is a change.
-        is_made = verb.lastgroup == "created" and verb[0][:3].lower() != "add"
-        return ("created" if is_made else "modify"), verb[0].lower()
-    for title in reversed(block.trail[-2:]):
-        verb = _VERBS.search(title)
-        if verb and _PAST.search(verb[0]):
-            return str(verb.lastgroup), verb[0].lower()
-    is_work = any(map(_WORK_HEADING.search, block.trail[-2:]))
-    return ("modify", "work") if is_work else ("", "")
-
-
-# Paths in the project
-
-
-def _root(paths: list[str]) -> str:
-    """The project folder of a note's absolute paths, as far as it can be inferred.
-
-    A file that is also named by a relative path shows it; else it is what all of them share.
-    """
-    absolute = sorted({path for path in paths if _ABSOLUTE.match(path)})
-    near = {path.lstrip("./") for path in paths if not _ABSOLUTE.match(path) and "/" in path}
-    # Dots are stripped for the comparison alone: `.github/x.yml` is found as `github/x.yml`.
-    shared = Counter(root for path in absolute for root in _roots(path, near))
-    if shared:
-        return shared.most_common(1)[0][0]
-    folders = {os.path.dirname(path) for path in absolute}
-    if len(folders) < 2 or len({path[0] == "/" for path in absolute}) > 1:
-        return ""
-    try:
-        common = os.path.commonpath(folders)
-    except ValueError:  # several drives
-        return ""
-    return common.rstrip("/") + "/" if common.count("/") > 1 else ""
-
-
-def _roots(path: str, near: set[str]) -> Iterator[str]:
-    """The folders of a path below which the rest of it is one of the relative paths."""
-    at = len(path)
-    while (at := path.rfind("/", 0, at)) > 0:
-        if path[at + 1 :].lstrip(".") in near and "/" in path[at + 1 :]:
-            yield path[: at + 1]
-
-
-def _grouped(named: Iterable[_Mention], roots: tuple[str, ...]) -> dict[str, list[_Mention]]:
-    """Mentions by their path in the project; the end of a longer path counts as that path. Those
-    outside the project are dropped.
-    """
-    groups: dict[str, list[_Mention]] = {}
-    for each in named:
-        root = next((root for root in roots if len(root) > 1 and each.path.startswith(root)), "")
-        path = each.path.removeprefix(root)
-        path = normal_path(_HOME.sub("", path, count=1) if _ABSOLUTE.match(path) else path)
-        if not path.startswith("~") and not path_problems(path, "") and storable(path) == path:
-            groups.setdefault(path, []).append(each)
-    ends: dict[str, str] = {}
-    for path in groups:
-        parts = path.split("/")
-        for at in range(1, len(parts)):
-            ends.setdefault("/".join(parts[at:]), path)
-    for path in sorted(groups, key=len):
-        whole = ends.get(path)
-        if whole and whole in groups:
-            groups[whole] += groups.pop(path)
-    return groups
-
-
-def _found(path: str, group: list[_Mention], index: LineIndex) -> NoteItem:
-    def worth(each: _Mention) -> tuple[int, bool, bool, int]:
-        is_whole = normal_path(each.path).endswith(path)
-        return (_RANK[each.kind], is_whole, bool(each.note), -each.start)
-
-    best = max(group, key=worth)
-    # A name in a folder tree is shorter than the path that it stands for.
-    whole = max(group, key=lambda each: (min(each.end - each.start, len(path)), each is best))
-    note = best.note or next((each.note for each in group if each.note), "")
-    lines = next((each.lines for each in group if each.lines), "")
-    fields = _file_fields(path, best, note, lines)
-    confidence = max(each.confidence for each in group)
-    span = (whole.start, whole.end)
-    return NoteItem(best.kind, fields, span, index.line(whole.start), confidence, best.cue)
-
-
-def _file_fields(path: str, best: _Mention, note: str, lines: str) -> dict[str, Any]:
-    if best.kind == "files_created":
-        return {"path": path, "purpose": note or NOT_STATED, "lines": "all"}
-    if best.kind == "files_modified":
-        fields = {"path": path, "lines": lines or "all", "change_type": best.change}
-        return {**fields, "description": note or NOT_STATED}
-    if best.kind == "dependencies_for_next":
-        return {"file": path, "reason": note or NOT_STATED}
-    given = {"path": path, "lines": lines, "note": note}
-    return {name: value for name, value in given.items() if value}

@@ -11,15 +11,12 @@ import json
 import os
 import re
 import shlex
-import signal
-import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.context.pipeline import yaml_text
 from passdown.core.intake import check_handoff, read_handoff
-from passdown.core.kinds import NOT_STATED, stream_of
+from passdown.core.kinds import FILE_LISTS, NOT_STATED, stream_of
 from passdown.core.names import id_problems
 from passdown.core.record import digest_bytes
 from passdown.core.redaction import redact, removal_message
@@ -31,8 +28,9 @@ from passdown.core.task_files import (
     task_file_fields,
     task_file_title,
 )
-from passdown.core.text import excerpt, is_blank, visible
+from passdown.core.text import excerpt, first_few, is_blank, visible
 from passdown.errors import Conflict, InvalidInput, KeyReused, NotFound, Problem
+from passdown.history.git import run_program
 from passdown.imports.note_blocks import NoteItem, clean, is_report, open_fence, report_fault
 from passdown.imports.note_items import NoteExtraction, NoteSpan, extract_note
 from passdown.ledger import Entry
@@ -153,9 +151,8 @@ def migrate(
         plan = None if answer else _plan_from_record(context, parsed, task)
         if plan is None:
             asked = answer or (command_answer(context) if ask else None)
-            is_forced = answer is not None
             plan = _new_plan(
-                context, parsed, (task, agent), asked, minimum=minimum, is_forced=is_forced
+                context, parsed, (task, agent), asked, minimum=minimum, is_forced=bool(answer)
             )
     plan = plan._replace(kept=plan.kept or len(kept_of(plan.extraction.found, minimum)))
     is_written = in_place and bool(given.path) and plan.file_text != given.text
@@ -166,7 +163,8 @@ def migrate(
         is_planned = is_written and not plan.skipped
         warnings = _outside_project(given, given.path, context.root) if is_planned else []
         plan = plan._replace(problems=(*plan.problems, *warnings))
-        return _result(plan, None, is_planned=is_planned and not warnings)
+        would_change = given.path if is_planned and not warnings else None
+        return _result(plan, None, would_change=would_change)
     plan, command, made_task = _record(context, plan, task)
     if is_written:
         changed, warnings = _write_back(given, plan.file_text, context.root)
@@ -179,29 +177,17 @@ def _refusal(problem: Problem, message: str = "the note is refused") -> InvalidI
 
 
 def _result(
-    plan: _Plan,
-    command: HandoffCommand | None,
-    changed: str | None = None,
-    *,
-    made_task: bool = False,
-    is_planned: bool = False,
+    plan: _Plan, command: HandoffCommand | None, changed: str | None = None, **more: Any
 ) -> Migration:
-    plain = read_section(plan.section)
+    plain, (_, _, _, found, ambiguous) = read_section(plan.section), plan.extraction
     return Migration(
-        task=str(plain.get("task", "")),
-        version=command.version if command else None,
-        found=plan.extraction.found,
-        ambiguous=plan.extraction.ambiguous,
-        handoff=plain,
-        prompt=plan.prompt,
-        problems=plan.problems,
-        changed=changed,
+        *(str(plain.get("task", "")), command.version if command else None, found, ambiguous),
+        *(plain, plan.prompt, plan.problems, changed),
         is_repeat=command is not None and command.is_replay and changed is None,
         is_recorded=command is not None and not command.is_replay,
-        made_task=made_task,
         skipped=plan.skipped,
-        would_change=plan.note.path if is_planned else None,
         kept=plan.kept,
+        **more,
     )
 
 
@@ -248,9 +234,7 @@ def _plan_from_record(context: Context, parsed: _Plan, task: str) -> _Plan | Non
     digest = _sha256(parsed.text)
     records = (_note_record(context, t, digest) for t in tasks if not id_problems(t, ""))
     record = next((record for record in records if record), None)
-    if record is None:
-        return None
-    return _with_section(parsed, str(record["section"]))
+    return _with_section(parsed, str(record["section"])) if record else None
 
 
 def _new_plan(
@@ -266,15 +250,11 @@ def _new_plan(
     given, text, extraction = parsed[:3]
     header = extraction.header
     task = _choose_task(context, given, names[0] or header.task)
-    source = {"name": given.name, "sha256": _sha256(text), "characters": len(text)}
-    plain = as_handoff(
-        extraction,
-        task,
-        _sender(context, header.from_agent or names[1], names[0]),
-        to_agent=header.to_agent,
-        minimum=minimum,
-        source={name: value for name, value in source.items() if value != ""},
-    )
+    source = {"name": given.name} if given.name else {}
+    source |= {"sha256": _sha256(text), "characters": len(text)}
+    sender = _sender(context, header.from_agent or names[1], names[0])
+    about: Plain = {"to_agent": header.to_agent, "minimum": minimum, "source": source}
+    plain = as_handoff(extraction, task, sender, **about)
     unclear = bool(extraction.ambiguous) or not extraction.found
     prompt = note_prompt(text, extraction, plain) if unclear or is_forced else ""
     kept = 0
@@ -283,10 +263,10 @@ def _new_plan(
     is_summed_up = header.is_summed_up or plain["summary"] != header.summary
     has_content = header.outcome or is_summed_up or any(plain.get(name) for name in LISTS)
     plain, problems = existing_artifacts(context, with_outcome(plain))
-    problems += _redaction_warnings(given, text) + _overflow_warnings(extraction, minimum)
+    problems += _losses(given, text, extraction, minimum)
     if header.others:
-        message = f"the handoff goes to {header.to_agent}; the note also names "
-        message += ", ".join(header.others)
+        others = ", ".join(header.others)
+        message = f"the handoff goes to {header.to_agent}; the note also names {others}"
         problems.append(Problem("to_agent", "several", message, "one receiver", level="warning"))
     section = section_of(plain)
     checked = check_handoff(read_section(section))
@@ -384,10 +364,13 @@ def existing_artifacts(context: Context, plain: Plain) -> tuple[Plain, list[Prob
         return plain, []
     missing: list[Plain] = []
     kept: Plain = dict(plain)
-    for name in ("files_created", "files_modified", "artifacts"):
+    for name in FILE_LISTS:
         kept[name] = []
         for entry in plain.get(name, ()):
-            if _exists_on_disk(context, entry):
+            measured = context.project.measure(entry["path"], "path")
+            is_there = measured.sha256 is not None
+            is_there = is_there or "delete" in (entry.get("change_type"), entry.get("change"))
+            if measured.problem is None and is_there:
                 kept[name].append(entry)
             else:
                 about = entry.get("purpose") or entry.get("description") or entry.get("note") or ""
@@ -396,31 +379,20 @@ def existing_artifacts(context: Context, plain: Plain) -> tuple[Plain, list[Prob
     if not missing:
         return plain, []
     kept["dependencies_for_next"] = [*plain.get("dependencies_for_next", ()), *missing]
-    named = ", ".join(excerpt(entry["file"], 100) for entry in missing[:3])
-    rest = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+    named = first_few([excerpt(entry["file"], 100) for entry in missing])
     count = "1 file is" if len(missing) == 1 else f"{len(missing):,} files are"
-    message = f"{count} not on disk here ({named}{rest}); kept as reading"
+    message = f"{count} not on disk here ({named}); kept as reading"
     warning = Problem("dependencies_for_next", "missing_file", message, level="warning")
     return {name: value for name, value in kept.items() if value != []}, [warning]
 
 
-def _exists_on_disk(context: Context, entry: Plain) -> bool:
-    measured = context.project.measure(entry["path"], "path")
-    is_deletion = "delete" in (entry.get("change_type"), entry.get("change"))
-    return measured.problem is None and (measured.sha256 is not None or is_deletion)
-
-
-def _redaction_warnings(given: Note, text: str) -> list[Problem]:
-    """What the record of a note will lack; its file keeps it."""
-    fix = "take it out of the file, too" if given.path else ""
-    where = given.path or "the note"
-    found = redact(text)[1]
-    return [Problem(where, "redacted", removal_message(kind), "", fix, "warning") for kind in found]
-
-
-def _overflow_warnings(extraction: NoteExtraction, minimum: float) -> list[Problem]:
-    """Lists with more items than a handoff can hold; the note itself is kept whole."""
-    found: list[Problem] = []
+def _losses(given: Note, text: str, extraction: NoteExtraction, minimum: float) -> list[Problem]:
+    """Warnings of what a handoff will lack: secrets, which the note's file keeps, and items beyond
+    the limit of a list, which the record of the note keeps.
+    """
+    where, fix = given.path or "the note", "take it out of the file, too" if given.path else ""
+    kinds = redact(text)[1]
+    found = [Problem(where, "redacted", removal_message(k), "", fix, "warning") for k in kinds]
     for name in LISTS:
         count = sum(item.kind == name and item.confidence >= minimum for item in extraction.found)
         if count > MAX_ENTRIES:
@@ -509,9 +481,7 @@ def _sha256(text: str) -> str:
 
 def _check_arguments(note: object, answer: object, minimum: object, **names: object) -> None:
     problems = path_type_problems(note, "note")
-    for name, value in names.items():
-        if not isinstance(value, str):
-            problems.append(wrong_type(name, value, "text"))
+    problems += [wrong_type(name, v, "text") for name, v in names.items() if not isinstance(v, str)]
     if answer is not None and not callable(answer):
         problems.append(wrong_type("answer", answer, "a function"))
     if isinstance(minimum, bool) or not isinstance(minimum, int | float):
@@ -602,7 +572,7 @@ def _merged(plain: Plain, given: object) -> tuple[Plain, list[Problem]]:
     if not isinstance(given, str):
         return {}, [Problem("", "wrong_type", f"{type(given).__name__} given", "text")]
     try:
-        answer = read_handoff_text(given)
+        answer, _ = read_handoff_text(given)
     except InvalidInput as error:
         return {}, list(error.problems)
     merged = with_answer(plain, answer)
@@ -628,42 +598,22 @@ def command_answer(context: Context) -> AnswerFunction:
         problem = Problem(COMMAND_VARIABLE, "required", "is not set", expected)
         raise InvalidInput("no command to ask is set", [problem])
     timeout = context.settings.migrate_timeout_s
-    return lambda prompt: _run(words, prompt, timeout, context.root)
 
-
-def _run(words: list[str], prompt: str, timeout: float, folder: str) -> str:
-    try:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise _command_failure(f"can't be started ({error})") from error
-    with process:
+    def answer(prompt: str) -> str:
         try:
-            out, err = process.communicate(prompt.encode(), timeout)
-        except subprocess.TimeoutExpired as error:
-            _kill(process)
+            code, out, err = run_program(words, prompt.encode(), timeout, cwd=context.root)
+        except TimeoutError as error:
             raise _command_failure(f"took longer than {timeout:g} s") from error
-    if process.returncode:
-        said = err.decode("utf-8", "replace").strip()[-300:]
-        raise _command_failure(f"ended with {process.returncode}: {said}")
-    if len(out) > MAX_ANSWER_BYTES:
-        raise _command_failure(f"answered with {len(out):,} bytes")
-    return out.decode("utf-8", "replace")
+        except (OSError, ValueError) as error:
+            raise _command_failure(f"can't be started ({error})") from error
+        if code:
+            said = err.decode("utf-8", "replace").strip()[-300:]
+            raise _command_failure(f"ended with {code}: {said}")
+        if len(out) > MAX_ANSWER_BYTES:
+            raise _command_failure(f"answered with {len(out):,} bytes")
+        return out.decode("utf-8", "replace")
 
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the command and whatever it started."""
-    with suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.communicate()
+    return answer
 
 
 def _command_failure(message: str) -> InvalidInput:
@@ -672,17 +622,8 @@ def _command_failure(message: str) -> InvalidInput:
 
 
 LISTS = (
-    "files_created",
-    "files_modified",
-    "artifacts",
-    "decisions",
-    "patterns_discovered",
-    "gotchas",
-    "dependencies_for_next",
-    "open_questions",
-    "suggested_next_steps",
-    "blockers",
-    "gates",
+    *(*FILE_LISTS, "decisions", "patterns_discovered", "gotchas", "dependencies_for_next"),
+    *("open_questions", "suggested_next_steps", "blockers", "gates"),
 )
 MAX_ENTRIES = 10_000
 """The limit of a list in a handoff."""
@@ -721,11 +662,9 @@ def as_handoff(
 
 def kept_of(found: tuple[NoteItem, ...], minimum: float) -> list[NoteItem]:
     """The items with enough confidence, up to the limit of each list."""
-    kept: list[NoteItem] = []
-    for name in LISTS:
-        sure = [item for item in found if item.kind == name and item.confidence >= minimum]
-        kept += sure[:MAX_ENTRIES]
-    return kept
+    sure = [item for item in found if item.confidence >= minimum]
+    lists = ([item for item in sure if item.kind == name][:MAX_ENTRIES] for name in LISTS)
+    return [item for entries in lists for item in entries]
 
 
 def with_outcome(plain: Plain) -> Plain:

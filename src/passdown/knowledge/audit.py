@@ -5,26 +5,23 @@ Counts are exact; of each kind of finding the newest are listed, up to a limit.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
 
 from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.index_entries import COMPARED_LETTERS
 from passdown.core.kinds import DELIVERY_STREAM, KINDS, LIVE, parse_address
-from passdown.core.types import NEWEST, JsonObject, Progress
-from passdown.core.views import Audit
+from passdown.core.results import Audit
+from passdown.core.rows import newest_first
+from passdown.core.types import JsonObject, Progress
 from passdown.core.words import similar_groups
 from passdown.history.items import CitedFiles, ItemTexts
+from passdown.ledger.project_files import Project
 from passdown.search.existing import current_decisions
+from passdown.store.entries import IndexedEntry
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from passdown.ledger.project_files import Project
-    from passdown.store.entries import IndexedEntry
-    from passdown.store.statements import Reader
-
 
 FINDINGS = ("duplicates", "stale", "never_recalled", "orphaned", "forked")
 _AUDITED = (*(KINDS[letter].word for letter in COMPARED_LETTERS), "warning")
@@ -47,17 +44,18 @@ def audit(context: Context, *, limit: int = 20, progress: Progress | None = None
     raise_problems("can't be audited", number_problems(limit, "limit", 1))
     with context.store.reading() as reader:
         live = [entry for kind in _AUDITED for entry in _live(reader, kind)]
-        counts: dict[str, int] = defaultdict(int)
-        for entry in live:
-            counts[entry.kind] += 1
+        counts = Counter(entry.kind for entry in live)
         stale, gone = _by_files(reader, context.project, live, progress)
-        delivered = _delivered_addresses(reader)
+        records = newest_first(lambda before: reader.latest(before, _PAGE, DELIVERY_STREAM))
+        delivered = {name for each in records for name in each.document().get("shown", ())}
+        named = (row.node.id for row in reader.known_nodes())
+        alone = [name for name in named if not _has_edge(reader, name)]
         duplicates, is_complete = _duplicates(reader, live)
         found: dict[str, list[Any]] = {
             "duplicates": duplicates,
             "stale": stale,
             "never_recalled": [e.address for e in live if e.address not in delivered],
-            "orphaned": [*_unconnected(reader), *gone],
+            "orphaned": [*alone, *gone],
             "forked": list(_forked(reader)),
         }
     return Audit(
@@ -72,16 +70,12 @@ def audit(context: Context, *, limit: int = 20, progress: Progress | None = None
 
 
 def _live(reader: Reader, kind: str) -> Iterator[IndexedEntry]:
-    before = NEWEST
-    while page := reader.entries_of_kind(kind, before=before, limit=_PAGE):
-        yield from (entry for entry in page if entry.status in LIVE)
-        before = page[-1].id
+    found = newest_first(lambda at: reader.entries_of_kind(kind, before=at, limit=_PAGE), "id")
+    return (entry for entry in found if entry.status in LIVE)
 
 
 def _duplicates(reader: Reader, live: list[IndexedEntry]) -> tuple[list[list[str]], bool]:
-    """Groups of active items of one kind that say nearly the same, the oldest of each first;
-    and whether all were compared that could be alike.
-    """
+    """Groups of near-duplicates of one kind, the oldest first; whether all were compared."""
     compared = {entry.id: entry for entry in live if entry.kind != "warning"}
     words: dict[str, dict[int, list[str]]] = defaultdict(dict)
     numbers = list(compared)
@@ -119,29 +113,12 @@ def _by_files(
     return stale, gone
 
 
-def _delivered_addresses(reader: Reader) -> set[str]:
-    """Every address that was delivered to some agent."""
-    found: set[str] = set()
-    before = NEWEST
-    while page := reader.latest(before, _PAGE, DELIVERY_STREAM):
-        for record in page:
-            found.update(record.document().get("shown", ()))
-        before = page[-1].seq
-    return found
-
-
-def _unconnected(reader: Reader) -> Iterator[str]:
-    for row in reader.known_nodes():
-        name = row.node.id
-        if not reader.edges(source=name, limit=1) and not reader.edges(target=name, limit=1):
-            yield name
+def _has_edge(reader: Reader, name: str) -> bool:
+    return bool(reader.edges(source=name, limit=1) or reader.edges(target=name, limit=1))
 
 
 def _forked(reader: Reader) -> Iterator[JsonObject]:
-    """Superseded decisions with several active successors.
-
-    Only the decision at which chains part is reported, and not if they were joined again later.
-    """
+    """Superseded decisions where chains part into several that are active, and stay apart."""
     by: dict[str, list[str]] = defaultdict(list)
     for edge in reader.all_edges("supersedes"):
         by[edge.target].append(edge.source)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from passdown.core.arguments import number_problems, raise_problems, text_list, text_type_problems
 from passdown.core.graph import (
@@ -19,33 +19,30 @@ from passdown.core.graph import (
     Graph,
     Node,
     check_graph,
+    forgotten_problems,
     graph_of,
+    graph_values,
     is_reference,
+    knowledge_body,
+    normal_id,
+    part_document,
+    replaced_warning,
+    reserved_problems,
     summary_line,
+    walked,
+    with_normal_ids,
 )
 from passdown.core.index_entries import NODE_LETTERS, item_node, tag_of
 from passdown.core.kinds import parse_address, stream_of
-from passdown.core.knowledge import (
-    forgotten_problems,
-    graph_values,
-    knowledge_body,
-    node_document,
-    normal_id,
-    replaced_warning,
-    reserved_problems,
-    with_normal_ids,
-)
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.results import Receipt
 from passdown.core.text import has_lone_surrogate
 from passdown.core.types import NEWEST, JsonObject
 from passdown.errors import InvalidInput, NotFound, Problem, unknown_task
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 
-if TYPE_CHECKING:
-    from passdown.store.statements import Reader
-
-    Key = tuple[str, str, str]
+Key = tuple[str, str, str]
 
 T = TypeVar("T")
 
@@ -157,7 +154,12 @@ def _written(
     task, agent, key = whose
     task = task or workspace_task(context, agent, {})
     if not body:
-        return _known_already(context, task)
+        # The receipt if everything was known already: nothing is written.
+        with context.store.reading() as reader:
+            head = reader.head(stream_of(task))
+        if head is None:
+            raise unknown_task(task)
+        return Receipt(task, head.position, head.digest, (), is_replay=True, warnings=())
     entry = Entry(task, "learned", agent, body, key or os.urandom(16).hex())
     return write_entry(context, entry, entry_guard(_lost_ends), warnings)
 
@@ -171,15 +173,6 @@ def _lost_ends(reader: Reader, body: JsonObject) -> list[Problem]:
         for name in sorted(ends - added)
         if not is_reference(name) and reader.known_node(name) is None
     ]
-
-
-def _known_already(context: Context, task: str) -> Receipt:
-    """The receipt if everything was known already: nothing is written."""
-    with context.store.reading() as reader:
-        head = reader.head(stream_of(task))
-    if head is None:
-        raise unknown_task(task)
-    return Receipt(task, head.position, head.digest, (), is_replay=True, warnings=())
 
 
 def _unknown(
@@ -310,7 +303,7 @@ def tasks_about(
             if row is not None:
                 found.setdefault(row.task, []).append((row.position, node))
     return {
-        task: [node_document(node) for _, node in sorted(found[task], key=lambda pair: pair[0])]
+        task: [part_document(node) for _, node in sorted(found[task], key=lambda pair: pair[0])]
         for task in sorted(found)
     }
 
@@ -370,12 +363,14 @@ def graph(
         if not starts and not tags:
             return whole_graph(reader, types=types)
         found = subgraph(reader, nodes_around(reader, starts, depth=depth))
-    if not types:
-        return found
-    kept = {node.id for node in found.nodes if node.type in types}
+    return part_of(found, {n.id for n in found.nodes if n.type in types}) if types else found
+
+
+def part_of(graph: Graph, names: Collection[str]) -> Graph:
+    """The nodes of a graph with some ids, and the edges between them."""
     return graph_of(
-        (node for node in found.nodes if node.id in kept),
-        (edge for edge in found.edges if edge.source in kept and edge.target in kept),
+        (node for node in graph.nodes if node.id in names),
+        (edge for edge in graph.edges if edge.source in names and edge.target in names),
     )
 
 
@@ -460,13 +455,13 @@ def reachable(
     """
     found: dict[str, ReachedNode] = {}
     edges = 0
-    for place in _walk(reader, [start], depth, direction, relations=relations, limit=limit):
-        edges += place.depth
+    steps = partial(_steps, reader, direction, relations, 1 + limit)
+    for node, step, before, edge in walked([start], steps, depth, limit):
+        edges += step
         if edges > MAX_PATH_EDGES:
             break
-        before = found.get(place.before)
-        path = (*(before.path if before else ()), place.edge)
-        found[place.node] = ReachedNode(place.node, place.depth, path)
+        path = found[before].path if before in found else ()
+        found[node] = ReachedNode(node, step, (*path, edge))
     return list(found.values())
 
 
@@ -478,56 +473,15 @@ def ended_early(found: Sequence[ReachedNode]) -> bool:
 
 
 def nodes_around(reader: Reader, starts: Sequence[str], *, depth: int) -> list[str]:
-    """Some nodes, and those that can be reached from any of them either way, nearest first; of
-    these the first `MAX_REACHED`.
-    """
-    return [*starts, *(place.node for place in _walk(reader, starts, depth, "both"))]
-
-
-class _WalkStep(NamedTuple):
-    """A node on a walk, and how it was come to: from which node, by which edge."""
-
-    node: str
-    depth: int
-    before: str
-    edge: Edge
-
-
-def _walk(
-    reader: Reader,
-    starts: Sequence[str],
-    depth: int,
-    direction: str,
-    *,
-    relations: Collection[str] = (),
-    limit: int = MAX_REACHED,
-) -> list[_WalkStep]:
-    """What a walk from several nodes at once comes to, each node once and without the starts."""
-    own = set(starts)
-    found: dict[str, _WalkStep] = {}
-    wave = list(dict.fromkeys(starts))
-    for step in range(1, depth + 1):
-        later: list[str] = []
-        for name in wave:
-            for edge, node in _steps(reader, name, direction, relations, len(own) + limit):
-                if node in found or node in own:
-                    continue
-                if len(found) >= limit:
-                    return list(found.values())
-                found[node] = _WalkStep(node, step, name, edge)
-                later.append(node)
-        wave = later
-        if not wave:
-            break
-    return list(found.values())
+    """Some nodes and the first `MAX_REACHED` around them, either way, nearest first."""
+    steps = partial(_steps, reader, "both", (), len(set(starts)) + MAX_REACHED)
+    return [*starts, *(place[0] for place in walked(starts, steps, depth, MAX_REACHED))]
 
 
 def _steps(
-    reader: Reader, node: str, direction: str, relations: Collection[str], limit: int
+    reader: Reader, direction: str, relations: Collection[str], limit: int, node: str
 ) -> Iterator[tuple[Edge, str]]:
-    """The edges at a node with where they lead: enough of them to come to more than `limit` nodes,
-    if there are as many.
-    """
+    """The edges at a node with where they lead, enough to come to more than `limit` nodes."""
     for relation in sorted(set(relations)) or [""]:
         # Two nodes have one edge of each relation at most.
         most = (limit + 1) * (1 if relation else len(RELATIONS))

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
+from passdown.core.graph import Graph
 from passdown.core.text import excerpt
 from passdown.knowledge.graph_files import Draft, Drafts, Field
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from passdown.core.graph import Graph
 
 KEYWORDS = frozenset({"node", "edge", "graph", "digraph", "subgraph", "strict"})
 MAX_DEPTH = 32

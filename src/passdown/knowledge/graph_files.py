@@ -19,24 +19,22 @@ from passdown.core.graph import (
     Edge,
     Graph,
     Node,
-    check_graph,
-    graph_of,
-    is_reference,
-    summary_line,
-)
-from passdown.core.index_entries import tag_of
-from passdown.core.knowledge import (
     RelatedNode,
     Relation,
-    edge_document,
+    check_graph,
     edge_key,
+    graph_of,
+    is_reference,
     matching_relations,
     missing_nodes,
-    node_document,
+    part_document,
     relation_problems,
     relations_of,
+    summary_line,
+    walked,
     with_relation,
 )
+from passdown.core.index_entries import tag_of
 from passdown.core.parsing import load_json
 from passdown.core.text import child_path, excerpt, has_lone_surrogate
 from passdown.errors import MAX_PROBLEMS, InvalidInput, Problem, raise_problems
@@ -52,9 +50,7 @@ GraphFormat = Literal["json", "dot"]
 GRAPH_FORMATS: tuple[GraphFormat, ...] = ("json", "dot")
 MAX_BYTES = 8_388_608
 MAX_FIELDS = 1_000_000
-"""Limit of ids, attributes and tags in a file; repetitions by a default, a chain or a subgraph
-count too.
-"""
+"""Limit of ids, attributes and tags in a file, with repetitions by defaults and chains."""
 
 _CHECKED = re.compile(r"(nodes|edges)\[([0-9]+)\](?:\.(.+?))?(?:\[([0-9]+)\])?", re.DOTALL)
 
@@ -83,10 +79,7 @@ def read_graph(
 
 
 def write_graph(graph: Graph, format: GraphFormat) -> str:
-    """The graph as a text that `read_graph` reads back equal.
-
-    Raises InvalidInput for a graph that breaks the rules, since its text could not be read.
-    """
+    """The graph as text that `read_graph` reads back equal; raises InvalidInput if it is wrong."""
     _check_format(format)
     if problems := check_graph(graph.nodes, graph.edges):
         raise InvalidInput("the graph can't be written", problems)
@@ -221,10 +214,7 @@ class Drafts:
         self._edges.append(draft)
 
     def graph(self, *, is_edge_list: bool = False) -> Graph:
-        """The checked graph; raises InvalidInput with all problems.
-
-        In an edge list, an end that isn't a node becomes an insight of that name.
-        """
+        """The checked graph, or InvalidInput; an edge list's unknown ends become insights."""
         reported = {problem.path for problem in self.problems}
         for draft in self._nodes:
             self._need(draft, reported, "id", "type")
@@ -331,7 +321,7 @@ _NOT_INNER = ("id", "type", "summary", "tag", "tags", "source", "target", "relat
 
 def write_json(graph: Graph) -> str:
     """The text of a sorted graph, one node or edge per line."""
-    lists = (map(node_document, graph.nodes), map(edge_document, graph.edges))
+    lists = (map(part_document, graph.nodes), map(part_document, graph.edges))
     nodes, edges = (
         ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in each) for each in lists
     )
@@ -463,26 +453,23 @@ class EdgeFile:
         self.reports: list[Problem] = []
 
     def add(self, relations: Iterable[Relation]) -> int:
-        """Add relations; gives how many of them are new.
-
-        Raises InvalidInput with everything that is wrong with them.
-        """
+        """Add relations, or raise InvalidInput with all problems; gives how many are new."""
         given = list(relations)
-        return with_retries(f"writing {self.path}", lambda: self._add(given))
 
-    def _add(self, relations: list[Relation]) -> int:
-        with self._alone():
-            graph = self._load()
-            edges = {edge.key: edge for edge in graph.edges}
-            news = 0
-            for relation in relations:
-                known = edges.get(edge_key(relation))
-                edge = with_relation(known, relation)
-                news += edge != known
-                edges[edge.key] = edge
-            if news:
-                replace_file(self.path, write_graph(_whole(edges.values(), relations), "json"))
-        return news
+        def write() -> int:
+            with self._alone():
+                edges = {edge.key: edge for edge in self._load().edges}
+                news = 0
+                for relation in given:
+                    known = edges.get(edge_key(relation))
+                    edge = with_relation(known, relation)
+                    news += edge != known
+                    edges[edge.key] = edge
+                if news:
+                    replace_file(self.path, write_graph(_whole(edges.values(), given), "json"))
+            return news
+
+        return with_retries(f"writing {self.path}", write)
 
     def relations(
         self, *, source: str = "", relation: str = "", target: str = ""
@@ -491,35 +478,24 @@ class EdgeFile:
         return matching_relations(self._graph().edges, source, relation, target)
 
     def reachable(self, node: str, depth: int) -> list[RelatedNode]:
-        """The nodes that can be reached from one in up to `depth` steps, nearest first, without
-        it; each comes once, by a shortest path.
-        """
-        steps: dict[str, list[Edge]] = {}
+        """The nodes within `depth` steps of one, nearest first, each by a shortest path."""
+        steps: dict[str, list[tuple[Edge, str]]] = {}
         for edge in self._graph().edges:
-            steps.setdefault(edge.source, []).append(edge)
-        found = {node: RelatedNode(node, 0, ())}
-        wave = [found[node]]
-        for step in range(1, depth + 1):
-            later: list[RelatedNode] = []
-            for place in wave:
-                for edge in steps.get(place.node, ()):
-                    if edge.target not in found:
-                        path = (*place.path, relations_of(edge)[0])
-                        found[edge.target] = RelatedNode(edge.target, step, path)
-                        later.append(found[edge.target])
-            wave = later
-            if not wave:
-                break
-        return list(found.values())[1:]
+            steps.setdefault(edge.source, []).append((edge, edge.target))
+        found: dict[str, RelatedNode] = {}
+        for name, step, before, edge in walked([node], lambda name: steps.get(name, ()), depth):
+            path = found[before].path if before in found else ()
+            found[name] = RelatedNode(name, step, (*path, relations_of(edge)[0]))
+        return list(found.values())
 
     def _graph(self) -> Graph:
-        return with_retries(f"reading {self.path}", self._read_graph)
+        def read() -> Graph:
+            if not os.path.exists(self.path):
+                return EMPTY
+            with self._alone():
+                return self._load()
 
-    def _read_graph(self) -> Graph:
-        if not os.path.exists(self.path):
-            return EMPTY
-        with self._alone():
-            return self._load()
+        return with_retries(f"reading {self.path}", read)
 
     def _alone(self) -> AbstractContextManager[None]:
         return named_lock(os.path.dirname(self.path), f"{os.path.basename(self.path)}.lock")
@@ -532,17 +508,15 @@ class EdgeFile:
         try:
             return read_graph(text, "json")
         except InvalidInput as error:
-            self._report(keep_aside(self.path, "edited"), error)
+            import logging
+
+            aside = keep_aside(self.path, "edited")
+            message = f"can't be read and was kept as {aside}: {error.problems[0].line()}"
+            fix = "fix it and give it the name of the file again, or leave it"
+            self.reports.append(Problem(self.path, "unreadable", message, "", fix, "warning"))
+            extra = {"path": self.path, "kept_aside": aside}
+            logging.getLogger("passdown").warning("%s %s", self.path, message, extra=extra)
             return EMPTY
-
-    def _report(self, aside: str, error: InvalidInput) -> None:
-        message = f"can't be read and was kept as {aside}: {error.problems[0].line()}"
-        fix = "fix it and give it the name of the file again, or leave it"
-        self.reports.append(Problem(self.path, "unreadable", message, "", fix, "warning"))
-        import logging
-
-        log = logging.getLogger("passdown")
-        log.warning("%s %s", self.path, message, extra={"path": self.path, "kept_aside": aside})
 
 
 def _whole(edges: Iterable[Edge], given: list[Relation]) -> Graph:

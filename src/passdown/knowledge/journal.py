@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from passdown.core.arguments import number_problems, raise_problems, text_type_problems
 from passdown.core.index_entries import SEVERITY_ORDER
 from passdown.core.items import one_line
 from passdown.core.kinds import parse_address
-from passdown.core.types import NEWEST, JsonObject
-from passdown.core.views import Journal
+from passdown.core.results import Journal
+from passdown.core.rows import ItemContent, ItemRow, newest_first
+from passdown.core.types import JsonObject
 from passdown.core.words import is_similar
 from passdown.history.items import ItemTexts
+from passdown.store.entries import IndexedEntry
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from passdown.core.rows import ItemRow
-    from passdown.store.entries import IndexedEntry
-    from passdown.store.statements import Reader
-
 
 _PAGE = 500
 _PLAIN_FOLDERS = ("src", "lib", "app", "pkg", "packages", "crates", "source")
@@ -43,8 +38,8 @@ def journal(context: Context, task: str = "", *, limit: int = 200) -> Journal:
         if task:
             reader.existing_task(task)
         records = ItemTexts(reader)
-        places = [_place(row, records) for row in reader.context_map(task, limit + 1)]
-        blockers = [_blocker(row, records) for row in reader.open_everywhere("b", task, limit + 1)]
+        places = [_entry(row, records) for row in reader.context_map(task, limit + 1)]
+        blockers = [_entry(row, records) for row in reader.open_everywhere("b", task, limit + 1)]
         gotchas = _gotchas(reader, records, task, limit + 1)
     lists = {"context_map": places, "active_blockers": blockers, "gotchas": gotchas}
     return Journal(
@@ -65,31 +60,21 @@ def component_of(path: str) -> str:
     return "/".join(folders[:2]) or "project"
 
 
-def _place(row: ItemRow, records: ItemTexts) -> JsonObject:
-    content = records.content(row)
+def _place(row: ItemRow, content: ItemContent) -> JsonObject:
     lines = content.entry.get("lines", "")
     return {
         "component": component_of(row.path),
         "location": f"{row.path}:{lines}" if lines and lines != "all" else row.path,
         "notes": content.entry.get("note", ""),
-        "task": row.task,
-        "agent": content.author,
-        "at": content.at,
-        "item": row.address,
     }
 
 
-def _blocker(row: ItemRow, records: ItemTexts) -> JsonObject:
-    content = records.content(row)
+def _blocker(row: ItemRow, content: ItemContent) -> JsonObject:
     return {
         "blocker": content.entry.get("blocker", row.title),
         "severity": row.grade,
         "impact": content.entry.get("impact", ""),
         "proposed_resolution": content.entry.get("suggested_resolution", ""),
-        "task": row.task,
-        "agent": content.author,
-        "at": content.at,
-        "item": row.address,
     }
 
 
@@ -108,34 +93,39 @@ def _gotchas(reader: Reader, records: ItemTexts, task: str, limit: int) -> list[
             if like is not None:
                 like["items"].append(entry.address)
             elif len(kept) < limit:
-                kept.append((own, _gotcha(row, records)))
+                kept.append((own, _entry(row, records)))
     return [document for _, document in kept]
 
 
 def _current_gotchas(reader: Reader, task: str) -> Iterator[tuple[IndexedEntry, ItemRow]]:
     """Gotchas of a task, or those of high severity of all, newest first."""
-    before = NEWEST
-    while page := reader.entries_of_kind("gotcha", task=task, before=before):
-        for entry in page:
-            address = parse_address(entry.address)
-            row = reader.item(*address) if address and entry.status == "active" else None
-            if row is not None and (task or row.grade == "high"):
-                yield (entry, row)
-        before = page[-1].id
+    for entry in newest_first(
+        lambda before: reader.entries_of_kind("gotcha", task=task, before=before), "id"
+    ):
+        address = parse_address(entry.address)
+        row = reader.item(*address) if address and entry.status == "active" else None
+        if row is not None and (task or row.grade == "high"):
+            yield (entry, row)
 
 
-def _gotcha(row: ItemRow, records: ItemTexts) -> JsonObject:
-    content = records.content(row)
+def _gotcha(row: ItemRow, content: ItemContent) -> JsonObject:
     return {
         "issue": content.entry.get("issue", row.title),
         "mitigation": content.entry.get("mitigation", ""),
         "severity": row.grade,
         "discovered": content.entry.get("discovered_in", ""),
-        "task": row.task,
-        "agent": content.author,
-        "at": content.at,
-        "items": [row.address],
     }
+
+
+_ENTRIES = {"a": _place, "b": _blocker, "g": _gotcha}
+
+
+def _entry(row: ItemRow, records: ItemTexts) -> JsonObject:
+    """An item as the journal lists it, and where it came from."""
+    content = records.content(row)
+    origin = {"task": row.task, "agent": content.author, "at": content.at}
+    item = {"items": [row.address]} if row.letter == "g" else {"item": row.address}
+    return {**_ENTRIES[row.letter](row, content), **origin, **item}
 
 
 def journal_page(journal: Journal) -> str:
@@ -164,18 +154,14 @@ def _section(
     if not rows:
         return f"## {title}\n\n{empty}\n"
     heads = [*(head for head, _ in columns), "Source"]
-    lines = [_line(heads), "|" + " --- |" * len(heads)]
+    lines = [heads, ["---"] * len(heads)]
     for row in rows:
-        cells = [row.get(name, "") for _, name in columns]
-        lines.append(_line([*cells, ", ".join(row.get("items", [row.get("item", "")]))]))
-    return f"## {title}\n\n" + "\n".join(lines) + "\n"
+        sources = ", ".join(row.get("items", [row.get("item", "")]))
+        # Each on one line, without bars, tags, links or pictures.
+        cells = (one_line(text) for text in (*(row.get(name, "") for _, name in columns), sources))
+        lines.append([cell.translate(_ESCAPES) for cell in cells])
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"## {title}\n\n{table}\n"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
-
-
-def _cell(text: str) -> str:
-    """A text escaped for a table cell: on one line, without bars, tags, links or pictures."""
-    plain = one_line(text).replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[")
-    return plain.replace("<", "&lt;").replace("`", "'")
+_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "[": "\\[", "<": "&lt;", "`": "'"})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from passdown.context.pipeline import beginning, budget_of
 from passdown.core.arguments import number_problems, raise_problems
-from passdown.core.graph import Graph, graph_of
+from passdown.core.graph import Graph
 from passdown.core.index_entries import KNOWLEDGE, NODE_LETTERS
 from passdown.core.kinds import KINDS, LIVE
 from passdown.core.rows import NODE_PREFIX
@@ -15,23 +16,16 @@ from passdown.core.tokens import CounterLike
 from passdown.core.types import NEWEST
 from passdown.core.words import words
 from passdown.errors import Problem
-from passdown.knowledge.graph import reachable, subgraph
+from passdown.knowledge.graph import part_of, reachable, subgraph
 from passdown.knowledge.graph_files import GRAPH_FORMATS, write_graph
 from passdown.search.query import SearchFilter
 from passdown.search.ranking import Search
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from passdown.store.statements import Reader
-
 
 MAX_TERMS = 20
 MIN_GATHERED = 20
-"""At least so many nodes are considered, so that what is left out is counted among the same nodes
-whichever limit applies.
-"""
+"""At least so many nodes are considered, so that any limit counts among the same nodes."""
 MAX_PACK_NODES = 500
 _KINDS = (*(KINDS[letter].word for letter in NODE_LETTERS), KNOWLEDGE)
 _SETTLED = frozenset({"superseded", "reverted", "retracted", "deprecated", "legacy"})
@@ -86,9 +80,9 @@ def pack(
     ordered = [name for name in names if name in known]
     kept, _ = beginning(
         ordered[:nodes],
-        lambda some: room.fits(write_graph(_first(whole, some), format)),  # pyright: ignore[reportArgumentType]
+        lambda some: room.fits(write_graph(part_of(whole, {*some}), format)),  # pyright: ignore[reportArgumentType]
     )
-    graph = _first(whole, kept)
+    graph = part_of(whole, {*kept})
     text = write_graph(graph, format) if kept else ""  # pyright: ignore[reportArgumentType]
     left_out = len(ordered) - len(kept)
     return Pack(task, terms, graph, text, room.tokens(text) if text else 0, left_out)
@@ -136,11 +130,3 @@ def _names(reader: Reader, task: str, terms: Sequence[str], nodes: int, depth: i
         around = reachable(reader, name, depth=depth, direction="both", limit=MAX_PACK_NODES)
         names.update(dict.fromkeys(place.node for place in around))
     return list(names)
-
-
-def _first(whole: Graph, names: Sequence[str]) -> Graph:
-    kept = set(names)
-    return graph_of(
-        (node for node in whole.nodes if node.id in kept),
-        (edge for edge in whole.edges if edge.source in kept and edge.target in kept),
-    )

@@ -9,18 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from unicodedata import east_asian_width
 
-from passdown.core.graph import NODE_TYPES, Node, relation_label, summary_line
-from passdown.core.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from passdown.core.graph import Edge, Graph
+from passdown.core.graph import NODE_TYPES, Edge, Graph, Node, relation_label, summary_line
+from passdown.core.text import counted, visible
 
 MAX_NODES = 60
 MAX_EDGES = 400
@@ -70,8 +66,8 @@ class PictureGraph(NamedTuple):
     @property
     def note(self) -> str:
         """A sentence about what is left out; empty when nothing is."""
-        left = (_count(self.nodes_left_out, "node"), _count(self.edges_left_out, "edge"))
-        listed = " and ".join(part for part in left if part)
+        left = {"node": self.nodes_left_out, "edge": self.edges_left_out}
+        listed = " and ".join(counted(number, word) for word, number in left.items() if number)
         kept = "nearest" if self.is_around else "best connected"
         return f"Left out: {listed}; shown are the {kept}." if listed else ""
 
@@ -143,12 +139,7 @@ def _type_of(name: str) -> str:
     kind, colon, _ = name.partition(":")
     if colon and kind in ("task", "agent", "file"):
         return kind
-    _, mark, address = name.rpartition("#")
-    return _ITEM_TYPES.get(address[:1], "insight") if mark else "insight"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' if number != 1 else ''}" if number else ""
+    return _ITEM_TYPES.get(name.rpartition("#")[2][:1] if "#" in name else "", "insight")
 
 
 # Mermaid
@@ -506,13 +497,13 @@ def shortened(text: str, width: float, *, is_cut: bool = False) -> str:
 
 def em_width(text: str) -> float:
     """Upper estimate of a text's width, in ems."""
-    return sum(_char_width(char) for char in text)
-
-
-def _char_width(char: str) -> float:
-    if char.isascii() or char == "…":
-        return _WIDTHS.get(char, 0.64)
-    return 1.3 if east_asian_width(char) in "WF" or char > "\uffff" else 0.85
+    total = 0.0
+    for char in text:
+        if char.isascii() or char == "…":
+            total += _WIDTHS.get(char, 0.64)
+        else:
+            total += 1.3 if east_asian_width(char) in "WF" or char > "\uffff" else 0.85
+    return total
 
 
 def _pieces(word: str, width: float) -> list[str]:

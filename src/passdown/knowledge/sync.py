@@ -10,19 +10,26 @@ import hashlib
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import takewhile
+from typing import Any, NamedTuple, Self
 
-from passdown.core.graph import Edge, Graph, Node, graph_of, is_reference
-from passdown.core.index_entries import node_of
-from passdown.core.knowledge import (
-    edge_document,
+from passdown.core.graph import (
+    Edge,
+    Graph,
+    Node,
+    graph_of,
     is_derived_edge,
+    is_reference,
     is_reserved,
-    node_document,
+    node_of,
     normal_id,
+    part_document,
     reserved_problems,
     with_normal_ids,
 )
+from passdown.core.rows import newest_first
 from passdown.core.text import has_lone_surrogate
 from passdown.core.types import NEWEST
 from passdown.errors import InvalidInput, PassdownError, Problem
@@ -36,17 +43,11 @@ from passdown.ledger.durable_files import (
     replace_file,
     with_retries,
 )
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 from passdown.workspace.files import is_beneath
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from passdown.core.record import Record
-    from passdown.store.statements import Reader
-
-    Part = Node | Edge
-
+Part = Node | Edge
 
 DEFAULT_FILE = "knowledge.dot"
 _PAGE = 200
@@ -67,25 +68,11 @@ class KnowledgeSync(NamedTuple):
 
 
 class WrittenKnowledge(NamedTuple):
-    """The written graph up to the record `seq`, and warnings about nodes that several agents wrote
-    differently.
-    """
+    """The written graph up to the record `seq`, and nodes that agents wrote differently."""
 
     graph: Graph
     seq: int
     reports: tuple[Problem, ...]
-
-
-class KnowledgeSource(Protocol):
-    """The ledger that a file is synced with: local, or behind a server."""
-
-    def written(self, since: int) -> WrittenKnowledge:
-        """The written graph; reports are about records after `since`."""
-        ...
-
-    def add(self, nodes: Sequence[Node], edges: Sequence[Edge], *, agent: str) -> object:
-        """Record what a file says."""
-        ...
 
 
 class SyncFolders(NamedTuple):
@@ -105,18 +92,6 @@ class SyncFolders(NamedTuple):
         name = hashlib.blake2b(whose, digest_size=8).hexdigest()
         memory = os.path.join(cache, "passdown", "knowledge", name)
         return cls(root, os.path.join(root, ".passdown"), memory)
-
-
-class _LocalKnowledge(NamedTuple):
-    """The ledger of a store that is open in this process."""
-
-    context: Context
-
-    def written(self, since: int) -> WrittenKnowledge:
-        return written_since(self.context, since)
-
-    def add(self, nodes: Sequence[Node], edges: Sequence[Edge], *, agent: str) -> object:
-        return add_knowledge(self.context, nodes, edges, agent=agent)
 
 
 def written_since(context: Context, since: int = 0) -> WrittenKnowledge:
@@ -141,14 +116,12 @@ def sync_knowledge(context: Context, path: str = "", *, agent: str) -> Knowledge
     """
     memory = os.path.join(context.place.folder, "knowledge")
     places = SyncFolders(context.root, context.place.home, memory)
-    return sync_file(_LocalKnowledge(context), places, path, agent=agent)
+    written, add = partial(written_since, context), partial(add_knowledge, context)
+    return sync_file(written, add, places, path, agent=agent)
 
 
 def sync_after_completion(context: Context) -> list[Problem]:
-    """Write what waits for the knowledge file, once a task or a run is completed.
-
-    The completion is recorded already: what goes wrong is a warning.
-    """
+    """Write the knowledge file after a completion; what goes wrong is only a warning."""
     with context.store.reading() as reader:
         if not written_graph(reader).nodes:
             return []
@@ -162,9 +135,16 @@ def sync_after_completion(context: Context) -> list[Problem]:
 
 
 def sync_file(
-    side: KnowledgeSource, places: SyncFolders, path: str, *, agent: str
+    written: Callable[[int], WrittenKnowledge],
+    add: Callable[..., object],
+    places: SyncFolders,
+    path: str,
+    *,
+    agent: str,
 ) -> KnowledgeSync:
     """Sync a knowledge file with the graph; either may have changed since the last sync.
+
+    The ledger, here or behind a server, is what `written` gives since a record and `add` adds to.
 
     A file that can't be read is renamed and reported, or refused if it was never synced before.
     Parts of it that only other records may state are reported and left out. Nodes that several
@@ -172,28 +152,34 @@ def sync_file(
     """
     target = sync_path(places.root, path or DEFAULT_FILE, places.private)
     form = "json" if target.endswith(".json") else "dot"
-    remembered = os.path.join(places.memory, _base_name(places.root, target))
+    # The name of the file with the state of the last sync; files may share their last name.
+    place = os.path.relpath(target, os.path.realpath(places.root))
+    digest = hashlib.blake2b(os.fsencode(place), digest_size=6).hexdigest()
+    remembered = os.path.join(places.memory, f"{os.path.basename(target)[:100]}-{digest}.base")
     os.makedirs(places.memory, mode=0o700, exist_ok=True)
     with named_lock(places.memory, "sync"):
         base = _read_base(remembered)
         data = with_retries(f"reading {target}", lambda: read_bytes(target))
         data = data.replace(b"\r\n", b"\n") if data is not None else None
         text = data.decode(errors="replace") if data is not None else None
-        ledger, _, reports = side.written(base.seq)
+        ledger, _, reports = written(base.seq)
         file, aside, trouble = _read_file(target, data, ledger, is_known=base is not NO_SYNC_BASE)
         merge = merge_graphs(ledger, file, base) if file is not None else Merge((), (), ())
         if any(report.code == "conflict" for report in merge.reports):
             aside = f"{target}.conflict-{os.urandom(3).hex()}"
             replace_file(aside, text or "")
         if merge.nodes or merge.edges:
-            side.add(merge.nodes, merge.edges, agent=agent)
-        ledger, seq, _ = side.written(NEWEST)
+            add(merge.nodes, merge.edges, agent=agent)
+        ledger, seq, _ = written(NEWEST)
         new = write_graph(ledger, form)
         if new != text:
             with_retries(
                 f"writing {target}", lambda: replace_file(target, new, is_project_file=True)
             )
-        _write_base(remembered, sync_base(ledger, seq))
+        digests = dict(sync_base(ledger, seq).digests)
+        said = json.dumps({"seq": seq, "digests": digests}, ensure_ascii=False)
+        if read_text(remembered) != said:
+            replace_file(remembered, said)
     return KnowledgeSync(
         path=target,
         nodes=len(ledger.nodes),
@@ -237,17 +223,11 @@ def _read_file(
     return own, "", reports
 
 
-def _base_name(root: str, target: str) -> str:
-    """The name of the file with the state of the last sync; files may share their last name."""
-    place = os.path.relpath(target, os.path.realpath(root))
-    digest = hashlib.blake2b(os.fsencode(place), digest_size=6).hexdigest()
-    return f"{os.path.basename(target)[:100]}-{digest}.base"
-
-
 def _conflicting_nodes(reader: Reader, since: int) -> list[Problem]:
     """Warnings for nodes that several agents wrote differently since a record."""
     said: dict[str, dict[str, str]] = {}
-    for record in _learned_since(reader, since):
+    records = newest_first(lambda before: reader.latest(before, _PAGE, kinds=["learned"]))
+    for record in takewhile(lambda record: record.seq > since, records):
         for data in record.document().get("nodes", ()):
             digest = part_digest(graph_of([node_of(data)], ()).nodes[0])
             said.setdefault(data["id"], {}).setdefault(digest, record.author)
@@ -262,17 +242,6 @@ def _conflicting_nodes(reader: Reader, since: int) -> list[Problem]:
     return found
 
 
-def _learned_since(reader: Reader, seq: int) -> Iterator[Record]:
-    """The records of knowledge after a record, newest first."""
-    before = NEWEST
-    while page := reader.latest(before, _PAGE, kinds=["learned"]):
-        for record in page:
-            if record.seq <= seq:
-                return
-            yield record
-        before = page[-1].seq
-
-
 def _read_base(path: str) -> SyncBase:
     """The state of the last sync; empty if there is none, or it can't be read."""
     try:
@@ -282,12 +251,6 @@ def _read_base(path: str) -> SyncBase:
         return SyncBase(seq, dict(document["digests"]))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return NO_SYNC_BASE
-
-
-def _write_base(path: str, base: SyncBase) -> None:
-    text = json.dumps({"seq": base.seq, "digests": dict(base.digests)}, ensure_ascii=False)
-    if read_text(path) != text:
-        replace_file(path, text)
 
 
 # Merging
@@ -313,7 +276,7 @@ class Merge(NamedTuple):
 
 def part_digest(part: Part) -> str:
     """A short digest of a node or an edge."""
-    document = node_document(part) if isinstance(part, Node) else edge_document(part)
+    document = part_document(part)
     text = json.dumps(document, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
@@ -366,9 +329,7 @@ def _warning(part: Part, code: str, message: str, fix: str, expected: str = "") 
 
 
 class KnowledgeUpdate(NamedTuple):
-    """Result of an update: the file's graph, what the ledger takes over, warnings, and the names of
-    removed parts.
-    """
+    """The file's graph after an update, what the ledger takes over, and what was removed."""
 
     file: Graph
     nodes: tuple[Node, ...]
@@ -444,10 +405,14 @@ def _path_fault(root: str, path: str, named: str, private: str) -> str:
         parts = os.path.relpath(target, os.path.realpath(root)).split(os.sep)
         if is_beneath(target, private) or ".git" in parts:
             return "is among files that keep the project's history"
-    elif not os.path.isabs(path) or os.path.islink(named) or _is_named_beneath(named, root):
-        return "leads out of the project, or is a link outside of it"
-    elif not os.path.isdir(os.path.dirname(target)):
-        return "is in a folder that is not there"
+    else:
+        # It may be in the project by its name, wherever its links lead.
+        roots = (os.path.abspath(root), os.path.realpath(root))
+        is_named = any(os.path.commonpath([named, folder]) == folder for folder in roots)
+        if not os.path.isabs(path) or os.path.islink(named) or is_named:
+            return "leads out of the project, or is a link outside of it"
+        if not os.path.isdir(os.path.dirname(target)):
+            return "is in a folder that is not there"
     try:
         is_file = stat.S_ISREG(os.lstat(target).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -455,12 +420,6 @@ def _path_fault(root: str, path: str, named: str, private: str) -> str:
     except OSError as error:
         return error.strerror or "can't be looked at"
     return "" if is_file else "is not a regular file"
-
-
-def _is_named_beneath(path: str, root: str) -> bool:
-    """Whether a path is in the project by its name, wherever its links lead."""
-    folders = (os.path.abspath(root), os.path.realpath(root))
-    return any(os.path.commonpath([path, folder]) == folder for folder in folders)
 
 
 def _refused(code: str, message: str, expected: str, fix: str = "") -> InvalidInput:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.fold import RECORD_KINDS
+from passdown.core.graph import knowledge_problems
 from passdown.core.handoff import (
     Decision,
     Fact,
@@ -25,7 +26,6 @@ from passdown.core.handoff import Pattern as LearnedPattern
 from passdown.core.intake import check_handoff, check_task
 from passdown.core.items import cited_paths_of_body
 from passdown.core.kinds import KINDS, parse_address, task_of
-from passdown.core.knowledge import knowledge_problems
 from passdown.core.names import agent_problems, key_problems
 from passdown.core.parsing import load_json
 from passdown.core.record import canonical_bytes
@@ -156,6 +156,7 @@ _FIELDS: dict[str, dict[str, Type]] = {
         "answer": Choice("approved", "rejected"),
         "by": AGENT,
         "reason": ANY_TEXT,
+        "stays": TRUTH,
     },
 }
 """The fields of the bodies that one declaration of types describes."""

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Self, cas
 
 from passdown.core.checkout import Checkout, read_checkout
 from passdown.core.documents import item_document, state_document
+from passdown.core.fold import replay
 from passdown.core.kinds import origins_of, stream_of, task_of
 from passdown.core.names import id_problems
 from passdown.core.parsing import load_json
 from passdown.core.record import GENESIS, Head, Record, canonical_bytes, chained
-from passdown.core.replay import replay
 from passdown.core.state_files import check_state
 from passdown.errors import Damaged, InvalidInput, Problem, StoreUnavailable, raise_problems
 from passdown.ledger.admission import record_problems
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from passdown.store.statements import Reader, Writer
 
 
+_REFUSED = "the bundle is refused; nothing was imported"
 SCHEMA = "passdown/bundle/1"
 MEMBERS = ("manifest.json", "records.jsonl")
 PATCH = "changes.patch"
@@ -111,7 +112,7 @@ def _readable(path: str | BinaryIO) -> Generator[None]:
         raise
     except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, ValueError, zlib.error) as error:
         problem = Problem("", "bad_archive", f"not a bundle ({error})", "a file from export")
-        raise InvalidInput("the bundle is refused; nothing was imported", [problem]) from error
+        raise InvalidInput(_REFUSED, [problem]) from error
 
 
 def _checked(members: list[zipfile.ZipInfo], max_unpacked: int | None) -> list[str]:
@@ -138,7 +139,7 @@ def _checked(members: list[zipfile.ZipInfo], max_unpacked: int | None) -> list[s
 def _too_large(message: str, most: int) -> NoReturn:
     problem = Problem("", "too_large", message, f"at most {most:,}")
     raise InvalidInput(
-        "the bundle is refused; nothing was imported",
+        _REFUSED,
         [problem],
         next_step="If you know who made it and it has to be as large: passdown import "
         "--max-unpacked BYTES, where the store is (in Python: max_unpacked).",
@@ -173,13 +174,11 @@ def _lines(archive: zipfile.ZipFile, path: str | BinaryIO) -> Generator[bytes]:
 
 def refuse_bundle(code: str, message: str, expected: str) -> NoReturn:
     """Refuse a bundle."""
-    problem = Problem("", code, message, expected)
-    raise InvalidInput("the bundle is refused; nothing was imported", [problem])
+    raise InvalidInput(_REFUSED, [Problem("", code, message, expected)])
 
 
 LINE_FIELDS = ("stream", "position", "at", "author", "kind", "key", "previous", "digest")
 
-_REFUSED = "the bundle is refused; nothing was imported"
 _MOST_PROBLEMS = 100
 _IN_MEMORY = 1 << 22
 
@@ -295,20 +294,17 @@ def document_sha256(document: dict[str, Any]) -> str:
 def _checkout(manifest: dict[str, Any], patch: bytes) -> Checkout | None:
     """The state of the repository; refused where it, or the patch, isn't what was packed."""
     if "checkout" not in manifest:
-        return (
+        if patch:
             refuse_bundle("bad_archive", "it has changes without a commit", "both")
-            if patch
-            else None
-        )
+        return None
     found = read_checkout(manifest["checkout"])
+    wrong = ""
     if document_sha256(found.document()) != manifest.get("checkout_sha256"):
-        refuse_bundle(
-            "bad_archive", "the state of git in it is not the one that was packed", "both alike"
-        )
-    if found.patch_sha256 != (hashlib.sha256(patch).hexdigest() if patch else ""):
-        refuse_bundle(
-            "bad_archive", "the changes in it are not those that were packed", "both alike"
-        )
+        wrong = "the state of git in it is not the one that was packed"
+    elif found.patch_sha256 != (hashlib.sha256(patch).hexdigest() if patch else ""):
+        wrong = "the changes in it are not those that were packed"
+    if wrong:
+        refuse_bundle("bad_archive", wrong, "both alike")
     return found
 
 
@@ -335,10 +331,8 @@ class _Chain:
         head = self.head
         is_next = record.position == head.position + 1 and record.previous == head.digest
         if not is_next or not record.is_intact():
-            where, message = (
-                f"{record.stream}@{record.position}",
-                "is not what was written, or not in its place",
-            )
+            where = f"{record.stream}@{record.position}"
+            message = "is not what was written, or not in its place"
             self.breaks.append(Problem(where, "chain_broken", message, "an unchanged record"))
         elif not self.breaks:
             self.unfit += record_problems(record)
@@ -559,9 +553,7 @@ def _note_import(
     """Record who imported the last `count` records of a task from which bundle, and the state of
     its repository; the log and briefs show it.
     """
-    head = writer.head(stream)
-    if head is None:
-        raise AssertionError("records were added to it")
+    head = cast("Head", writer.head(stream))  # records were added to it
     origins = origins_of(task_of(stream) or "")
     origin: dict[str, Any] = {
         "version": head.position,
@@ -624,14 +616,3 @@ def _renamed(body: dict[str, Any], old: str, new: str) -> dict[str, Any]:
     if "resolves" in body:
         body["resolves"] = [moved(address) for address in body["resolves"]]
     return body
-
-
-__all__ = [
-    "Bundle",
-    "BundleImport",
-    "BundleImporter",
-    "bundle_bytes",
-    "bundle_bytes_of",
-    "import_bundle",
-    "read_bundle",
-]

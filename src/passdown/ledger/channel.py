@@ -10,6 +10,7 @@ from passdown.errors import NotAllowed
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from contextlib import AbstractContextManager
 
 
 CHANNEL_FIELD = "via"
@@ -37,16 +38,11 @@ def recording_channel(channel: str, author: str = "") -> Generator[None]:
         _CHANNEL.reset(token)
 
 
-@contextmanager
-def any_author() -> Generator[None]:
+def any_author() -> AbstractContextManager[None]:
     """Until the block ends, anybody may write through the channel that is open here: what follows
     from a request is written by the engine, in the name of its agents.
     """
-    token = _CHANNEL.set((_CHANNEL.get()[0], ""))
-    try:
-        yield
-    finally:
-        _CHANNEL.reset(token)
+    return recording_channel(_CHANNEL.get()[0])
 
 
 def with_channel(body: dict[str, Any], author: str) -> dict[str, Any]:

@@ -7,13 +7,15 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from passdown.core.files import give_name
 from passdown.errors import StoreUnavailable
+from passdown.store.files import give_name, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from typing import BinaryIO
 
 
 T = TypeVar("T")
@@ -46,24 +48,17 @@ def with_retries(
             return action()
         except (OSError, StoreUnavailable) as error:
             if not is_transient(error) or attempt == TRIES:
-                raise _refused(operation, error) from error
-            _tell(operation, error, attempt)
+                raise StoreUnavailable(
+                    f"{operation} failed: {error}",
+                    next_step="What was stored is as it was. Fix the cause and try again.",
+                ) from error
+            import logging
+
+            tried = f"try {attempt + 1} of {TRIES}"
+            log = logging.getLogger("passdown")
+            log.warning("%s failed for the moment (%s); %s", operation, error, tried)
             wait(FIRST_WAIT_S * 2**attempt)
     raise AssertionError("the last attempt returns or raises")  # pragma: no cover
-
-
-def _refused(operation: str, error: Exception) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"{operation} failed: {error}",
-        next_step="What was stored is as it was. Fix the cause and try again.",
-    )
-
-
-def _tell(operation: str, error: Exception, attempt: int) -> None:
-    import logging
-
-    log = logging.getLogger("passdown")
-    log.warning("%s failed for the moment (%s); try %d of %d", operation, error, attempt + 1, TRIES)
 
 
 _LOCK_TIMEOUT_S = 5.0
@@ -77,12 +72,15 @@ def replace_file(
     *,
     is_project_file: bool = False,
     is_synced: bool = True,
+    is_swapped: bool = False,
     temporary_folder: str = "",
 ) -> None:
     """Put `text` in the place of a file; on failure the old file is whole and nothing stays.
 
     The content is synced before it takes the name, so a power cut leaves one or the other. Without
-    `is_synced` it may leave an empty file, so that is for what can be made again. A file of the
+    `is_synced` it may leave an empty file, so that is for what can be made again. One that
+    `is_swapped` with the old file isn't waited for: where a file is renamed onto another, some file
+    systems begin to write its content. A file of the
     project keeps its rights, and its owner and group as far as this user may give files
     away, or gets those that any new file gets; ours are private. It is a new file under the old
     name: other hard links keep the old content. `temporary_folder` is where it is written first;
@@ -90,14 +88,34 @@ def replace_file(
     """
     with _typed(target):
         if not os.path.isdir(os.path.dirname(target)):
-            _make_private(os.path.dirname(target))
+            make_private(os.path.dirname(target))
         beside = os.path.join(temporary_folder, os.path.basename(target))
         written = beside if temporary_folder else target
         data = text if isinstance(text, bytes) else text.encode()
         with _temporary(written, data, is_synced=is_synced) as temporary:
             if is_project_file:
                 _take_after(temporary, target)
-            os.replace(temporary, target)
+            if not (is_swapped and _swap(temporary, target)):
+                os.replace(temporary, target)
+
+
+def _swap(one: str, other: str) -> bool:
+    """Give two files each other's names at once; False where the system can't."""
+    exchange = _exchange()
+    return (
+        exchange is not None and exchange(-100, os.fsencode(one), -100, os.fsencode(other), 2) == 0
+    )
+
+
+@cache
+def _exchange() -> Callable[[int, bytes, int, bytes, int], int] | None:
+    """Linux's renameat2, which Python doesn't have; paths count from the current folder (-100)."""
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None).renameat2
+    except (ImportError, OSError, AttributeError, TypeError):
+        return None
 
 
 def _take_after(temporary: str, target: str) -> None:
@@ -178,28 +196,32 @@ def _typed(target: str) -> Generator[None]:
         ) from error
 
 
-def _make_private(folder: str) -> None:
-    """Make a folder, and those above it that are missing, for their owner alone."""
-    if not os.path.isdir(folder):
-        _make_private(os.path.dirname(folder))
-        with suppress(FileExistsError):  # another process made it at the same moment
-            os.mkdir(folder, 0o700)
-
-
 def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
-def _open_regular(path: str) -> int:
-    """Open a file for reading; a pipe that nobody writes to would keep us here for ever."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+class NotRegular(OSError):
+    """What was to be read is a folder, a pipe, a device or a socket."""
+
+
+def regular_file(path: str) -> BinaryIO:
+    """A regular file, open for reading; opening it never waits, as it would for a pipe.
+
+    Raises NotRegular for anything else, OSError where it can't be opened, and ValueError for what
+    can't be a path.
+    """
+    flags = os.O_RDONLY
+    for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
     descriptor = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file", path)
-    return descriptor
+        what = "is a folder" if stat.S_ISDIR(mode) else "is no regular file"
+        raise NotRegular(errno.EINVAL, what, path)
+    return os.fdopen(descriptor, "rb")
 
 
 def file_status(path: str) -> tuple[int, ...] | None:
@@ -215,7 +237,7 @@ def file_status(path: str) -> tuple[int, ...] | None:
 
 def read_start(path: str, count: int) -> bytes:
     """The first bytes of a regular file; raises OSError."""
-    with open(_open_regular(path), "rb") as file:
+    with regular_file(path) as file:
         return file.read(count)
 
 
@@ -227,11 +249,11 @@ def read_bytes(path: str, *, limit: int = LARGEST_FILE) -> bytes | None:
     """
     with _typed(path):
         try:
-            descriptor = _open_regular(path)
+            opened = regular_file(path)
         except FileNotFoundError:
             return None
-        with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
+        with opened as file:
+            found = os.fstat(file.fileno())
             # It may grow while it is read, so its size alone proves nothing.
             data = b"" if found.st_size > limit else file.read(limit + 1)
             if max(found.st_size, len(data)) > limit:
@@ -263,7 +285,7 @@ def private_folder(base: str, *parts: str) -> str:
                 continue
         check_folder(folder)
         with _typed(folder):
-            _make_private(folder)
+            make_private(folder)
     return folder
 
 
@@ -311,7 +333,7 @@ def keep_aside(path: str, why: str) -> str:
 def named_lock(folder: str, name: str) -> Generator[None]:
     """One process at a time under a name; the lock goes with the process, whatever ends it."""
     with _typed(folder):
-        _make_private(folder)
+        make_private(folder)
         flags = os.O_RDWR | os.O_CREAT
         descriptor = os.open(os.path.join(folder, name), flags, 0o600)
     try:

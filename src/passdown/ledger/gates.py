@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from passdown.core.documents import failed_gates
+from passdown.core.documents import gate_results
 from passdown.core.fold import fold_record, status_after
 from passdown.core.items import grade_of
 from passdown.core.kinds import KINDS, LIVE, parse_address, stream_of
@@ -17,7 +17,7 @@ from passdown.errors import GateRefused, Problem, raise_problems
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from passdown.core.fold import TaskBefore
+    from passdown.core.fold import Changes, TaskBefore
     from passdown.core.rows import ItemRow
     from passdown.core.settings import Settings
     from passdown.ledger.writer import Guard
@@ -161,7 +161,7 @@ def open_at_completion(
     gated = {row.address for row in before.open_items if row.letter == "b" and after.gate_of(row)}
     texts = [
         (f"gate {name} failed", f"passdown gate record {task} --name {shlex.quote(name)} --passed")
-        for name in failed_gates(after.header)
+        for name in gate_results(after.header)["gates_failed"]
     ]
     texts += [
         (f"{row.address} is open: {row.title}", "settle it (name it in resolves)")
@@ -169,6 +169,7 @@ def open_at_completion(
         if (row.letter == "b" and row.address not in gated)
         or (row.letter == "q" and row.grade == "blocking")
     ]
+    texts += [(text, "ask again, or a person approves it") for text in rejected_texts(after)]
     texts += [
         (f"{task} needs {need}, which is not completed", f"complete {need} first")
         for need in open_needs(reader, task)
@@ -177,6 +178,15 @@ def open_at_completion(
     return [
         Problem("despite", "open_at_completion", text, "", f"{fix}, {anyway}")
         for text, fix in texts
+    ]
+
+
+def rejected_texts(after: Changes) -> list[str]:
+    """The gates of a task that are still rejected after a handoff, each with who and why."""
+    return [
+        f"{gate.address} was rejected {gate.note}"
+        for gate in after.open_of("k")
+        if gate.status == "rejected"
     ]
 
 
@@ -223,6 +233,7 @@ def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:
         is_gated = row is not None and row.letter == "b" and _is_gated(reader, row)
         if row is None or not row.is_open or row.letter == "k" or is_gated:
             state = f"is {row.status}" if row else f"is not an item of {task}"
+            state = "can only be settled by a person, who approves its gate" if is_gated else state
             where = f"resolves[{index}]"
             found.append(Problem(where, "not_open", f"{text} {state}", "an open item of the task"))
     return found

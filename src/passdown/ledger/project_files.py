@@ -8,7 +8,6 @@ outside the project.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 import time
@@ -177,6 +176,11 @@ def _unreadable(error: Exception, path: str, field: str) -> Problem:
 
 
 def _open_beneath(root: str, parts: list[str]) -> int:
+    if os.open not in os.supports_dir_fd:  # Windows
+        whole = os.path.join(root, *parts)
+        if os.path.realpath(whole) != os.path.join(os.path.realpath(root), *parts):
+            raise OSError(errno.ELOOP, "a link", whole)
+        return os.open(whole, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _NONBLOCK)
     folder = os.open(root, os.O_RDONLY | _DIRECTORY)
     try:
         for part in parts[:-1]:
@@ -191,6 +195,8 @@ def _open_beneath(root: str, parts: list[str]) -> int:
 
 def _hash(descriptor: int, size: int) -> str:
     """The SHA-256 of at most `size` bytes: a file that grows meanwhile can't keep us reading."""
+    import hashlib
+
     total = hashlib.sha256()
     left = size
     while left > 0:

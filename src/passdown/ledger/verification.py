@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.documents import answer_note
+from passdown.core.fold import Replayed, replay
 from passdown.core.graph import graph_of
 from passdown.core.index_entries import KNOWLEDGE, index_changes
 from passdown.core.kinds import RECOVERY_STREAM, task_of
 from passdown.core.record import GENESIS, Head
-from passdown.core.replay import Replayed, replay
 from passdown.core.rows import NODE_PREFIX, IndexChanges, KnowledgeRow, TaskRow
 from passdown.core.types import JsonObject
 from passdown.errors import PassdownError, Problem
@@ -117,7 +117,9 @@ class IndexCheck:
         self._known.update((entry.address, entry) for entry in stored if entry.kind == KNOWLEDGE)
         if [entry for entry in stored if entry.kind != KNOWLEDGE] == expected:
             return []
-        return [_index_finding(task, "what search finds of it is not what its records give")]
+        return [
+            Problem(task, "derived_rows", "what search finds of it is not what its records give")
+        ]
 
     def _as_stored(self, entry: EntryRow, status: str) -> EntryRow:
         """An entry with the status of its item, or that a decision of another task gave it."""
@@ -153,7 +155,11 @@ class IndexCheck:
             "authors": self._are_named(reader.authors()),
         }
         message = "they are not what the records give"
-        return [_index_finding(name, message) for name, is_right in right.items() if not is_right]
+        return [
+            Problem(name, "derived_rows", message)
+            for name, is_right in right.items()
+            if not is_right
+        ]
 
     def _are_named(self, listed: Sequence[str]) -> bool:
         """Whether all who wrote something are listed; names may outlast what was forgotten."""
@@ -191,10 +197,6 @@ def _forget(written: _WrittenGraph, found: IndexChanges) -> None:
 
 def _sorted_row(row: KnowledgeRow) -> KnowledgeRow:
     return row._replace(node=graph_of([row.node], ()).nodes[0])
-
-
-def _index_finding(where: str, message: str) -> Problem:
-    return Problem(where, "derived_rows", message)
 
 
 if TYPE_CHECKING:
@@ -242,16 +244,12 @@ def verify(
             findings += [] if chain_only else visit.found.graph()
             findings += _against(reader, against or {})
         except PassdownError as error:
-            findings.append(_finding("", "unreadable", error.message))
+            findings.append(Problem("", "unreadable", error.message))
         except _UNREADABLE as error:
-            findings.append(_finding("", "unreadable", f"a stored value can't be read: {error}"))
+            findings.append(Problem("", "unreadable", f"a stored value can't be read: {error}"))
     if progress:
         progress(visit.records, visit.records)
     return Verification(tuple(findings), visit.streams, visit.records)
-
-
-def _finding(where: str, code: str, message: str) -> Problem:
-    return Problem(where, code, message)
 
 
 class _StreamWalk:
@@ -296,10 +294,10 @@ class _StreamWalk:
         found: list[Problem] = []
         if counted["records"] != self.records:
             message = f"{counted['records']} are stored, {self.records} belong to streams"
-            found.append(_finding("records", "stray_records", message))
+            found.append(Problem("records", "stray_records", message))
         if counted["tasks"] != self._tasks:
             message = f"{counted['tasks']} are stored, {self._tasks} have records"
-            found.append(_finding("tasks", "derived_rows", message))
+            found.append(Problem("tasks", "derived_rows", message))
         return found
 
     def _count(self) -> None:
@@ -314,7 +312,7 @@ def _check_head(head: Head, last: Head) -> list[Problem]:
     message = f"the head says version {head.position}, the records end at {last.position}"
     if head.position == last.position:
         message = "the head's digest is not that of the last record"
-    return [_finding(f"{head.stream}@{head.position}", "head_mismatch", message)]
+    return [Problem(f"{head.stream}@{head.position}", "head_mismatch", message)]
 
 
 def _check_record(record: Record, position: int, digest: str) -> list[Problem]:
@@ -322,11 +320,11 @@ def _check_record(record: Record, position: int, digest: str) -> list[Problem]:
     found: list[Problem] = []
     if record.position != position + 1:
         message = f"version {position + 1} is missing before version {record.position}"
-        found.append(_finding(where, "gap", message))
+        found.append(Problem(where, "gap", message))
     if record.previous != digest:
-        found.append(_finding(where, "chain_broken", "does not follow the record before it"))
+        found.append(Problem(where, "chain_broken", "does not follow the record before it"))
     if not record.is_intact():
-        found.append(_finding(where, "chain_broken", "its content is not what was written"))
+        found.append(Problem(where, "chain_broken", "its content is not what was written"))
     return found
 
 
@@ -340,27 +338,28 @@ def _check_derived(
     """Compare the derived rows of a task with a replay of its records."""
     brought = TaskIndex(task, findings)
     try:
-        replayed = replay(records, seen=brought.add, sized=True)
+        replayed = replay(records, seen=brought.add, sized=True, with_documents=False)
     except _UNREADABLE as error:
         for _ in records:
             pass
-        return [] if findings else [_finding(task, "unreadable", f"can't be replayed: {error}")]
+        return [] if findings else [Problem(task, "unreadable", f"can't be replayed: {error}")]
     row = reader.task(task)
     if replayed is None or row is None:
-        return [_finding(task, "derived_rows", "the task's row is missing")]
-    found: list[Problem] = []
-    if row._replace(details={}) != _expected_row(reader, task, replayed):
-        found.append(_finding(task, "derived_rows", "the task's row is not what its records give"))
-    if row.details != replayed.details:
-        found.append(_finding(task, "derived_rows", "its details are not what its records give"))
-    if sorted(reader.needs(task)) != sorted(set(replayed.details["depends_on"])):
-        found.append(_finding(task, "derived_rows", "its dependencies are not those recorded"))
-    if reader.links_of_task(task) != sorted(replayed.links.values()):
-        found.append(_finding(task, "derived_rows", "its links are not what its records give"))
-    if reader.labels_of_task(task) != sorted(replayed.labels):
-        found.append(_finding(task, "derived_rows", "its labels are not what its records give"))
-    if reader.inbox_of_task(task) != replayed.inbox:
-        found.append(_finding(task, "derived_rows", "its inbox is not what its records give"))
+        return [Problem(task, "derived_rows", "the task's row is missing")]
+    needs = set(replayed.details["depends_on"])
+    is_as_recorded = {
+        "the task's row is": row._replace(details={}) == _expected_row(reader, task, replayed),
+        "its details are": row.details == replayed.details,
+        "its dependencies are": sorted(reader.needs(task)) == sorted(needs),
+        "its links are": reader.links_of_task(task) == sorted(replayed.links.values()),
+        "its labels are": reader.labels_of_task(task) == sorted(replayed.labels),
+        "its inbox is": reader.inbox_of_task(task) == replayed.inbox,
+    }
+    found = [
+        Problem(task, "derived_rows", f"{what} not what its records give")
+        for what, is_right in is_as_recorded.items()
+        if not is_right
+    ]
     found += _check_items(task, reader.items_since(task), replayed.rows)
     return found if findings else found + known.task(brought, replayed)
 
@@ -391,11 +390,11 @@ def _check_items(
     rows = {(row.letter, row.ordinal): row for row in stored}
     found: list[Problem] = []
     for letter, ordinal in sorted(rows.keys() ^ expected.keys()):
-        found.append(_finding(f"{task}#{letter}{ordinal}", "derived_rows", "is missing or extra"))
+        found.append(Problem(f"{task}#{letter}{ordinal}", "derived_rows", "is missing or extra"))
     for key in sorted(rows.keys() & expected.keys()):
         if _without_earlier(rows[key]) != expected[key]:
             where = f"{task}#{key[0]}{key[1]}"
-            found.append(_finding(where, "derived_rows", "is not what its records give"))
+            found.append(Problem(where, "derived_rows", "is not what its records give"))
     return found
 
 
@@ -425,7 +424,7 @@ def _against(reader: Reader, saved: Mapping[str, tuple[int, str]]) -> list[Probl
                 message = "was written with another digest: history was rewritten"
         if code:
             decided = _accepted_loss(reader, stream, position)
-            found.append(_finding(f"{stream}@{position}", code, message + decided))
+            found.append(Problem(f"{stream}@{position}", code, message + decided))
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
-from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.documents import answer_note
@@ -29,7 +29,7 @@ from passdown.core.items import context_summary_of, entry_of
 from passdown.core.kinds import LIVE, deliveries_of, stream_of, task_of
 from passdown.core.record import Record, canonical_bytes, chained
 from passdown.core.redaction import redact, redact_value
-from passdown.core.rows import StatusChange, TaskRow
+from passdown.core.rows import TaskRow
 from passdown.core.times import stamp
 from passdown.core.types import NEWEST
 from passdown.core.values import NamedTuple
@@ -56,6 +56,7 @@ def derive_again(writer: Writer, record: Record) -> list[str]:
     writer.ahead(*queries_ahead(task, record.kind, body))
     before = task_before(writer, task, record.kind, body) if record.position > 1 else NO_TASK
     step = fold_record(before, record, body)
+    _answer_of(writer, step)
     apply_changes(writer, record, before, step)
     index_record(writer, record, body, step)
     return touched_tasks(writer, step)
@@ -69,13 +70,22 @@ def queries_ahead(task: str, kind: str, body: dict[str, Any]) -> list[Question]:
         lambda asked: asked.open_items(task, letters),
         lambda asked: asked.known_paths(task, paths),
         *([lambda asked: asked.current_facts(task, keys)] if keys else ()),
-        *(partial(_item, address=(task, *key)) for key in settled_keys(task, body)),
+        *(
+            _decisions_ahead(task)
+            if kind == "handoff" and len(body.get("decisions", ())) < 2
+            else ()
+        ),
+        *(methodcaller("item", task, *key) for key in settled_keys(task, body)),
     ]
 
 
-def task_before(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> TaskBefore:
-    """The state of a task, as far as a record of this kind has to know it."""
-    row = reader.existing_task(task)
+def task_before(
+    reader: Reader, task: str, kind: str, body: dict[str, Any], row: TaskRow | None = None
+) -> TaskBefore:
+    """The state of a task, as far as a record of this kind has to know it; `row` is the task's,
+    where it has been read.
+    """
+    row = row or reader.existing_task(task)
     open_items = tuple(reader.open_items(task, open_letters(kind, body)))
     known = reader.known_paths(task, paths_of(body))
     settled = {key: reader.item(task, *key) for key in settled_keys(task, body)}
@@ -84,30 +94,10 @@ def task_before(reader: Reader, task: str, kind: str, body: dict[str, Any]) -> T
     return TaskBefore(row.details, row.header, open_items, known, row.status, statuses, facts)
 
 
-def _item(reader: Reader, address: tuple[str, str, int]) -> ItemRow | None:
-    return reader.item(*address)
-
-
-def apply_changes(
-    writer: Writer, record: Record, before: TaskBefore, step: Changes
-) -> dict[str, Any]:
-    """Bring the derived rows up to date with a record; gives what a handoff answers."""
-    task = task_of(record.stream) or ""
-    header = step.header
-    row = TaskRow(
-        task=task,
-        version=record.position,
-        digest=record.digest,
-        status=header["base_status"],
-        phase=header["phase"],
-        holder=header["holder"],
-        created_seq=record.seq,
-        updated_seq=record.seq,
-        header=header,
-        details=step.details or before.details,
-    )
-    writer.put_task(row, with_details=step.details is not None)
-    answer = _answer_from(step) if record.kind == "handoff" else {}
+def apply_changes(writer: Writer, record: Record, before: TaskBefore, step: Changes) -> None:
+    """Bring the derived rows up to date with a record."""
+    task, header = step.task, step.header
+    writer.put_task(row_after(record, step), with_details=step.details is not None)
     writer.add_items(step.added)
     writer.add_labels(step.labels)
     writer.mark_items(task, step.changed)
@@ -121,38 +111,53 @@ def apply_changes(
     if step.inbox is not None:
         agent, held = step.inbox
         writer.set_inbox(task, agent, header["handoff_version"], held=held)
-    return _keep_answer(writer, task, step) if answer is None else answer
+
+
+def row_after(record: Record, step: Changes) -> TaskRow:
+    """The row of a task as a record leaves it, but for when the task was created."""
+    header = step.header
+    return TaskRow(
+        task=step.task,
+        version=record.position,
+        digest=record.digest,
+        status=header["base_status"],
+        phase=header["phase"],
+        holder=header["holder"],
+        created_seq=record.seq,
+        updated_seq=record.seq,
+        header=header,
+        details=step.details or step.before.details,
+    )
 
 
 def _unlisted(step: Changes) -> tuple[ItemRow, ...]:
     """The items that a handoff closed because its lists don't have them."""
     found = {(each.letter, each.ordinal) for each in step.changed if each.status == "replaced"}
-    return tuple(row for row in step.before.open_items if (row.letter, row.ordinal) in found)
+    again = {row.fingerprint for row in step.added}  # asked again, after a person's no
+    rows = (row for row in step.before.open_items if (row.letter, row.ordinal) in found)
+    return tuple(row for row in rows if row.fingerprint not in again)
 
 
-def _answer_from(step: Changes) -> dict[str, Any] | None:
-    """Complete what the row of a handoff keeps for a repeat, if the newest two decisions are its
-    own; None where older ones are needed.
+def _answer_of(reader: Reader, step: Changes) -> dict[str, Any]:
+    """Complete what the row of a handoff keeps for a repeat, before anything of it is stored: the
+    newest two decisions that hold are its own, or those of earlier records too. Nothing for other
+    records.
     """
+    if step.record.kind != "handoff":
+        return {}
     closed = {(change.letter, change.ordinal) for change in step.changed}
     own = [
         row
         for row in step.added
         if row.letter == "d" and row.status in LIVE and ("d", row.ordinal) not in closed
     ]
+    older: list[dict[str, Any]] = []
     if len(own) < 2:
-        return None
-    answer = _answered(step, _short(own[-2:]))
+        gone = {f"{step.task}#{letter}{ordinal}" for letter, ordinal in closed}
+        older = recent_decisions(reader, step.task, without=gone)
+    answer = _answered(step, [*older, *_short(own)][-2:])
     step.added[0] = step.added[0]._replace(note=answer_note(answer))
     return answer
-
-
-def _answer_ahead(reader: Reader, task: str, step: Changes) -> dict[str, Any]:
-    """What the row of a handoff would keep for a repeat, before its decisions are stored."""
-    closed = {f"{task}#{change.letter}{change.ordinal}" for change in step.changed}
-    own = [row for row in step.added if row.letter == "d" and row.status in LIVE]
-    older = recent_decisions(reader, task, without=closed)
-    return _answered(step, [*older, *_short(own)][-2:])
 
 
 def _answered(step: Changes, decisions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -164,25 +169,22 @@ def _answered(step: Changes, decisions: list[dict[str, Any]]) -> dict[str, Any]:
     return {**json.loads(step.added[0].note), "decisions": decisions, **earlier}
 
 
-def _keep_answer(writer: Writer, task: str, step: Changes) -> dict[str, Any]:
-    """Complete what the row of a handoff keeps for a repeat, now that its decisions are stored."""
-    row, answer = step.added[0], _answered(step, recent_decisions(writer, task))
-    note = answer_note(answer)
-    writer.mark_items(task, [StatusChange(row.letter, row.ordinal, row.status, False, 0, note)])
-    return answer
-
-
 _RECENT, _FURTHER = 8, 200
+
+
+def _decisions_ahead(task: str) -> list[Question]:
+    """What `recent_decisions` asks, to be asked ahead."""
+    return [
+        lambda asked: asked.superseders(task),
+        lambda asked: asked.items_before(task, "d", NEWEST, _RECENT),
+    ]
 
 
 def recent_decisions(
     reader: Reader, task: str, *, without: Collection[str] = ()
 ) -> list[dict[str, Any]]:
     """The newest two decisions of a task that hold, oldest first."""
-    reader.ahead(
-        lambda asked: asked.superseders(task),
-        lambda asked: asked.items_before(task, "d", NEWEST, _RECENT),
-    )
+    reader.ahead(*_decisions_ahead(task))
     replaced = {*without, *(link.target for link in reader.superseders(task))}
     live: list[ItemRow] = []
     for limit in (_RECENT, _FURTHER):
@@ -271,7 +273,8 @@ class _Planned(NamedTuple):
 
 class Written(NamedTuple):
     """What was written: the record, its new items, what a handoff answers, the tasks it changed,
-    the status of its task from then on, the items that it closed by not listing them.
+    the status of its task from then on, the items that it closed by not listing them, and all that
+    it changed in its task.
 
     `is_replay` when the key had been written before; then nothing was.
     """
@@ -285,6 +288,7 @@ class Written(NamedTuple):
     touched: tuple[str, ...] = ()
     status: str = ""
     closed: tuple[ItemRow, ...] = ()
+    step: Changes | None = None
 
 
 def system_clock() -> datetime:
@@ -311,22 +315,26 @@ class Ledger:
         entry, data, redacted = _redacted(entry)
         stream, items = stream_of(entry.task), prepare_items(entry.body)
         texts = indexed_texts(entry.body)
-        first = partial(_tip, stream=stream, key=entry.key)
-        more = queries_ahead(entry.task, entry.kind, entry.body)
+        first = methodcaller("tip", stream, entry.key)
+
+        def more(asked: Reader) -> None:
+            asked.ahead(*queries_ahead(entry.task, entry.kind, entry.body))
+
         # In its turn from the start: what follows looks at other tasks too.
-        with self.store.writing([stream], first, *more, in_turn=True) as writer:
+        with self.store.writing([stream], first, more, in_turn=True) as writer:
             planned = self._plan(writer, entry, data, guard, items)
             if planned.step is None:
                 return _replayed(writer, planned.record, entry, redacted)
             step = planned.step
+            answer = _answer_of(writer, step)
             record = writer.append(planned.record)
-            answer = apply_changes(writer, record, step.before, step)
+            apply_changes(writer, record, step.before, step)
             index_record(writer, record, entry.body, step, texts)
             touched = (entry.task, *touched_tasks(writer, step))
         status = step.header["base_status"]
         closed = _unlisted(step)
         return Written(
-            record, entry.body, step.added, answer, False, redacted, touched, status, closed
+            record, entry.body, step.added, answer, False, redacted, touched, status, closed, step
         )
 
     def dry_run(self, entry: Entry, guard: Guard | None = None) -> Written:
@@ -339,10 +347,11 @@ class Ledger:
             if planned.step is None:
                 return _replayed(reader, planned.record, entry, redacted)
             step = planned.step
-            answer = _answer_from(step) or _answer_ahead(reader, entry.task, step)
+            answer = _answer_of(reader, step)
         record = planned.record._replace(digest="")
         closed = _unlisted(step)
-        return Written(record, entry.body, step.added, answer, False, redacted, closed=closed)
+        kept = (record, entry.body, step.added, answer, False, redacted)
+        return Written(*kept, closed=closed, step=step)
 
     def _plan(
         self,
@@ -357,13 +366,14 @@ class Ledger:
         tip = reader.tip(stream, entry.key)
         if self._witness is not None:
             self._witness(reader, entry.task, tip.head if tip else None)
-        known = repeated(reader, entry, is_known=bool(tip and tip.known))
+        row = reader.task(entry.task) if tip else None
+        known = repeated(reader, entry, row, is_known=bool(tip and tip.known))
         if known is not None:
             return _Planned(known, None)
         if tip is not None and tip.known:
             entry = entry._replace(key=f"{entry.key}-{tip.head.position}")
         head = self._checked_head(tip, entry)
-        before = task_before(reader, entry.task, entry.kind, entry.body) if head else NO_TASK
+        before = task_before(reader, entry.task, entry.kind, entry.body, row) if head else NO_TASK
         if guard is not None:
             guard(reader, before, entry.body)
         record = self._chain(entry, data, stream, head)
@@ -385,7 +395,7 @@ class Ledger:
         `amend` may change the body once nobody else can write.
         """
         aside = StreamEntry(deliveries_of(task), kind, agent, body, _new_key())
-        first = partial(_tip, stream=aside.stream, key=aside.key)
+        first = methodcaller("tip", aside.stream, aside.key)
         with self.store.writing([aside.stream], first, in_turn=True) as writer:
             amended = amend(writer, task, body) if amend else body
             return self._add_entry(writer, aside._replace(body=amended))
@@ -393,7 +403,7 @@ class Ledger:
     def add_entries(self, asides: Sequence[StreamEntry]) -> list[Record]:
         """Add records of other streams than tasks': all or, with an error, nothing."""
         asides = [aside if aside.key else aside._replace(key=_new_key()) for aside in asides]
-        first = [partial(_tip, stream=aside.stream, key=aside.key) for aside in asides]
+        first = [methodcaller("tip", aside.stream, aside.key) for aside in asides]
         streams = [aside.stream for aside in asides]
         with self.store.writing(streams, *first, in_turn=True) as writer:
             return [self._add_entry(writer, aside) for aside in asides]
@@ -461,10 +471,6 @@ def _redacted(entry: Entry) -> tuple[Entry, bytes, tuple[str, ...]]:
     return entry._replace(body=body, key=redact(entry.key)[0]), data, redacted
 
 
-def _tip(reader: Reader, stream: str, key: str) -> Tip | None:
-    return reader.tip(stream, key)
-
-
 def _new_key() -> str:
     return os.urandom(16).hex()
 
@@ -506,9 +512,12 @@ CONTENT_KEY = "content-"
 """What a key begins with that was made from the content of a handoff."""
 
 
-def repeated(reader: Reader, entry: Entry, *, is_known: bool = True) -> Record | None:
+def repeated(
+    reader: Reader, entry: Entry, row: TaskRow | None = None, *, is_known: bool = True
+) -> Record | None:
     """The record that an entry repeats, where its key `is_known` in the stream, and where it says
-    the same as the last handoff: that one may have been prepared, under a key of its own.
+    the same as the last handoff: that one may have been prepared, under a key of its own. `row` is
+    the task's.
 
     A handoff that completes its task now, and didn't the first time, is none.
     """
@@ -518,7 +527,8 @@ def repeated(reader: Reader, entry: Entry, *, is_known: bool = True) -> Record |
         if known is not None and not (is_new and "phase" not in known.document()):
             return known
         return None
-    row = reader.task(entry.task) if entry.is_content_key else None
+    if not entry.is_content_key:
+        return None
     if row is None or row.header["source_agent"] != entry.author or entry.expect_version:
         return None
     last = reader.record(stream_of(entry.task), row.header["handoff_version"])
@@ -609,7 +619,8 @@ def _check_rebase(reader: Reader, entry: Entry, head: Head, step: Changes) -> No
         obstacles.append("that version does not exist yet")
     if entry.body.get("phase") or "status" in entry.body:
         obstacles.append("it moves the task")
-    if entry.kind == "handoff" and _was_handed_on(reader, entry):
+    row = reader.task(entry.task)
+    if entry.kind == "handoff" and row and row.header["handoff_version"] > expected:
         obstacles.append("the task was handed off since")
     if step.changed:
         obstacles.append("it closes or changes items that others may have changed")
@@ -625,14 +636,11 @@ def _check_rebase(reader: Reader, entry: Entry, head: Head, step: Changes) -> No
         raise Conflict(entry.task, expected=expected, actual=head.position, detail=detail)
 
 
-def _was_handed_on(reader: Reader, entry: Entry) -> bool:
-    row = reader.task(entry.task)
-    return row is not None and row.header["handoff_version"] > (entry.expect_version or 0)
-
-
 def _exists(task: str, version: int) -> Conflict:
     error = Conflict(task, expected=0, actual=version, detail="the task exists already")
-    error.next_step = f"Use it as it is (passdown task show {task}), or choose another id."
+    error.next_step = (
+        f"Use it as it is: passdown task show {task} (in Python: task). Or choose another id."
+    )
     return error
 
 

@@ -1,6 +1,3 @@
-"""Model Context Protocol server: the tools that agents call.
-
-Only `server` imports the `mcp` package; everything else is plain values and texts.
-"""
+"""Model Context Protocol server: the tools that agents call."""
 
 from __future__ import annotations

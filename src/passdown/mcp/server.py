@@ -1,502 +1,380 @@
-"""The protocol: tools, prompts and resources for any transport, and standard input and output
-as one.
+"""The protocol: what each request is answered with, for any transport.
 
-The low-level server of the `mcp` package is used because definitions, checks and error texts are
-ours. It speaks both the handshake of 2025 and the self-describing requests of 2026. Calls run in
-threads, so a slow one holds up nobody. On standard input, a line that is no message and the calls
-that are open at its end get an answer, which the package's own transport would drop.
+There is no SDK in between: hosts start the server at every session, and importing one takes
+longer than everything else. A client of 2025 says once, by `initialize`, who it is; one of 2026
+says so in every request. Modules that only some requests need are loaded by those.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
-from urllib.parse import quote, unquote
+from typing import TYPE_CHECKING, NamedTuple
 
-import anyio
-import anyio.to_thread
-import mcp_types as types
-from mcp.server.caching import CacheHint
-from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
-
-from passdown import __version__
-from passdown.core.items import one_line
-from passdown.core.kinds import WORKSPACE_TASK
-from passdown.core.text import has_lone_surrogate, visible
-from passdown.errors import (
-    InvalidInput,
-    NotFound,
-    PassdownError,
-    Problem,
-    StoreError,
-    raise_problems,
+from passdown import __version__, tracing
+from passdown.mcp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+    RpcError,
+    as_object,
+    parameter,
 )
-from passdown.mcp import tools as reading
-from passdown.mcp.definitions import BY_NAME, CHOOSE, HAND_OFF_NOW, INSTRUCTIONS, RESUME, TOOLS
-from passdown.mcp.message_spans import SpanMiddleware
-from passdown.mcp.shared_workspace import MAX_WAIT_S
-from passdown.mcp.tools import agent_named, call_tool, task_row
+from passdown.mcp.texts import INSTRUCTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-
-    from anyio.abc import ObjectSendStream
-    from mcp.server.context import ServerRequestContext
+    from collections.abc import Callable
 
     from passdown.core.types import JsonObject
+    from passdown.mcp.people import Ask, Person, Task, Tasks
     from passdown.mcp.shared_workspace import SharedWorkspace
-    from passdown.workspace import Workspace
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_VERSIONS = ("2026-07-28",)
+
+SERVER_INFO = {"name": "passdown", "title": "Passdown", "version": __version__}
+_NONE: JsonObject = {}
+_META = "io.modelcontextprotocol/"
+_CAPABILITIES: JsonObject = {
+    "prompts": {"listChanged": False},
+    "resources": {"listChanged": False, "subscribe": False},
+    "tools": {"listChanged": False},
+}
+_TASKS: JsonObject = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+_TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 
-def _prompt(name: str, title: str, description: str, **arguments: str) -> types.Prompt:
-    listed = [
-        types.PromptArgument(name=each, description=text, required=False)
-        for each, text in arguments.items()
-    ]
-    return types.Prompt(name=name, title=title, description=description, arguments=listed)
+class Client(NamedTuple):
+    """Who sends a request, by its own account."""
+
+    version: str
+    name: str = ""
+    capabilities: JsonObject = _NONE
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether it shows its person a form; some only open pages."""
+        modes = self.capabilities.get("elicitation")
+        return isinstance(modes, dict) and (not modes or "form" in modes)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether each of its requests describes itself."""
+        return self.version in MODERN_VERSIONS
 
 
-PROMPTS: tuple[types.Prompt, ...] = (
-    _prompt(
-        "hand_off_now",
-        "Hand off now",
-        "Record where the work stands, so that another agent can go on",
-        task="which task; default: the one being worked on",
-        to="the next agent",
-    ),
-    _prompt(
-        "resume",
-        "Resume",
-        "Go on with a task from its brief",
-        task="which task; default: the one that waits",
-        agent="who goes on; default: this client",
-    ),
-)
+def client_of_request(params: JsonObject) -> Client | None:
+    """Who a request says it comes from; None for one of 2025, which says nothing.
+
+    Raises RpcError for a version that isn't served, or a description that isn't whole.
+    """
+    meta = as_object(params.get("_meta"))
+    if f"{_META}protocolVersion" not in meta:
+        return None
+    version = parameter(meta, f"{_META}protocolVersion", str)
+    if version not in MODERN_VERSIONS:
+        data = {"supported": list(MODERN_VERSIONS), "requested": version[:100]}
+        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    capabilities = parameter(meta, f"{_META}clientCapabilities", dict)
+    return Client(version, _name_of(meta.get(f"{_META}clientInfo")), capabilities)
 
 
-def prompt_text(shared: SharedWorkspace, name: str, given: Mapping[str, str], agent: str) -> str:
-    """The text of a prompt; raises NotFound, InvalidInput, and what making a brief raises."""
-    prompt = next((each for each in PROMPTS if each.name == name), None)
-    if prompt is None:
-        known = ", ".join(each.name for each in PROMPTS)
-        raise NotFound(f"there is no prompt {name[:60]!r}", next_step=f"There are: {known}.")
-    known = [argument.name for argument in prompt.arguments or ()]
-    problems = [
-        Problem(each[:60], "unknown_parameter", "is unknown", f"one of {', '.join(known)}")
-        for each in given
-        if each not in known
-    ]
-    raise_problems("the prompt is refused", problems)
-    text = _resume_prompt(shared, given, agent) if name == "resume" else _hand_off_now_prompt(given)
-    return visible(text, keep_newlines=True)
+def client_of_handshake(params: JsonObject) -> Client:
+    """Who `initialize` says it comes from, with the version that is spoken from here on."""
+    wanted = parameter(params, "protocolVersion", str)
+    capabilities = parameter(params, "capabilities", dict, {})
+    version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    return Client(version, _name_of(parameter(params, "clientInfo", dict, {})), capabilities)
 
 
-def _hand_off_now_prompt(given: Mapping[str, str]) -> str:
-    task, to = given.get("task"), given.get("to")
-    return HAND_OFF_NOW.format(
-        task=f" The task is {one_line(task)}." if task else "",
-        to=f" It goes to {one_line(to)}." if to else "",
-    )
+def _name_of(info: object) -> str:
+    name: object = as_object(info).get("name")
+    return name if isinstance(name, str) else ""
 
 
-def _resume_prompt(shared: SharedWorkspace, given: Mapping[str, str], agent: str) -> str:
-    who = given.get("agent") or agent
-    with shared.workspace() as workspace:
-        task = given.get("task") or _waiting_task(workspace, who)
-        if not task:
-            rows = [task_row(each) for each in reading.open_tasks(workspace, reading.TASKS_SHOWN)]
-            return CHOOSE.format(tasks="\n".join(rows) or "(no task is open)")
-        brief = reading.brief_tool(workspace, {"task": task}, who)
-    return RESUME.format(task=one_line(task), agent=one_line(who), brief=brief)
+class Call(NamedTuple):
+    """A request and who sends it.
+
+    `named` is the agent that it acts for, where that is known; `owner` whose tasks it sees;
+    `elicit` asks the client's person, where the server can send requests; `answers_as` is under
+    which name that person answers (empty: they say it; None: they may not).
+    """
+
+    method: str
+    params: JsonObject
+    client: Client
+    named: str = ""
+    owner: str = ""
+    elicit: Ask | None = None
+    answers_as: str | None = None
+
+    @property
+    def agent(self) -> str:
+        """Who acts where the arguments of a tool name nobody."""
+        if self.named:
+            return self.named
+        from passdown.mcp.tools import agent_named
+
+        return agent_named(os.environ, self.client.name)
 
 
-def _waiting_task(workspace: Workspace, agent: str) -> str:
-    try:
-        return reading.waiting_task(workspace, agent)
-    except InvalidInput:
-        return ""
+class Server:
+    """Answers requests. Making one opens nothing: what is listed is the same for all workspaces."""
+
+    def __init__(
+        self, shared: SharedWorkspace, instructions: str = INSTRUCTIONS, *, is_lasting: bool = True
+    ) -> None:
+        """`is_lasting`: whether clients of 2025 have a connection, which their tasks need."""
+        self._shared = shared
+        self._instructions = instructions
+        self._is_lasting = is_lasting
+        self._tasks: Tasks | None = None
+
+    def result(self, call: Call) -> JsonObject:
+        """What a request is answered with; raises RpcError."""
+        method = _METHODS.get(call.method)
+        if method is None or method.is_modern not in (None, call.client.is_modern):
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", call.method[:100])
+        if not tracing.is_on():
+            return self._result(method, call)
+        from passdown.mcp.message_spans import is_tool_error, message_span
+
+        with message_span(call) as span:
+            result = self._result(method, call)
+            if is_tool_error(result):
+                span.note({}, error="tool_error")
+            return result
+
+    def _result(self, method: _Method, call: Call) -> JsonObject:
+        from passdown.errors import PassdownError, StoreError
+
+        try:
+            result = method.run(self, call)
+        except PassdownError as error:
+            # Outside of tools the protocol has no other place for what went wrong.
+            from passdown.core.text import visible
+
+            code = INTERNAL_ERROR if isinstance(error, StoreError) else INVALID_PARAMS
+            raise RpcError(code, visible(str(error), keep_newlines=True)) from None
+        if not call.client.is_modern:
+            return result
+        meta = {f"{_META}serverInfo": SERVER_INFO}
+        is_final = result.get("resultType", "complete") == "complete"
+        caching = method.caching if is_final else {}
+        return {"resultType": "complete", **caching, **result, "_meta": meta}
+
+    def initialize(self, call: Call) -> JsonObject:
+        """What this server is, for a client of 2025."""
+        return {
+            "protocolVersion": call.client.version,
+            "capabilities": _CAPABILITIES | (_TASKS if self._has_tasks(call.client) else {}),
+            "serverInfo": SERVER_INFO,
+            "instructions": self._instructions,
+        }
+
+    def discover(self, _: Call) -> JsonObject:
+        """What this server is, for a client of 2026."""
+        return {
+            "supportedVersions": list(MODERN_VERSIONS),
+            "capabilities": {**_CAPABILITIES, "extensions": {_TASKS_EXTENSION: {}}},
+            "instructions": self._instructions,
+        }
+
+    def ping(self, _: Call) -> JsonObject:
+        """Nothing."""
+        return {}
+
+    def list_tools(self, call: Call) -> JsonObject:
+        """All tools; a client of 2025 is told which of them can be tasks."""
+        from passdown.mcp.definitions import TASK_TOOLS, TOOLS
+
+        if not self._has_tasks(call.client):
+            return {"tools": list(TOOLS)}
+        marked = {"execution": {"taskSupport": "optional"}}
+        return {"tools": [t | marked if t["name"] in TASK_TOOLS else t for t in TOOLS]}
+
+    def _has_tasks(self, client: Client) -> bool:
+        """Whether a client of 2025 may run calls as tasks."""
+        return self._is_lasting and client.version == HANDSHAKE_VERSIONS[-1]
+
+    def call_tool(self, call: Call) -> JsonObject:
+        """What a tool says, a task that will have it, or what a person has to say first."""
+        from passdown.core.text import visible
+        from passdown.mcp.definitions import BY_NAME, TASK_TOOLS
+        from passdown.mcp.people import InputRequired
+
+        name = parameter(call.params, "name", str)
+        given = parameter(call.params, "arguments", dict, {})
+        if name not in BY_NAME:
+            known = ", ".join(BY_NAME)
+            message = visible(f"there is no tool {name[:60]!r}; there are: {known}")
+            raise RpcError(INVALID_PARAMS, message)
+        if call.client.is_modern:
+            known = as_object(call.client.capabilities.get("extensions"))
+            is_task = _TASKS_EXTENSION in known and given.get(TASK_TOOLS.get(name, "")) is not None
+        else:
+            is_task = self._has_tasks(call.client) and call.params.get("task") is not None
+        if is_task:
+            return self._start_task(call, name, given)
+        try:
+            return self._tool_result(call, name, given, self._person(call))
+        except InputRequired as needed:
+            return needed.to_dict()
+
+    def _tool_result(
+        self, call: Call, name: str, given: JsonObject, person: Person | None
+    ) -> JsonObject:
+        from passdown.mcp.tools import call_tool
+
+        answer = call_tool(self._shared, name, given, call.agent, person)
+        content = {"type": "text", "text": answer.text}
+        return {"content": [content], "isError": answer.is_error}
+
+    def _person(self, call: Call, task: Task | None = None) -> Person | None:
+        """The person who can be asked during a call; None where nobody can."""
+        from passdown.mcp.people import Person, repeated_call
+
+        can_ask = call.client.has_forms and call.answers_as is not None
+        name = call.answers_as or ""
+        if task is not None:
+            is_modern = call.client.is_modern  # such a client is asked by what it polls
+            status = "working" if is_modern and not can_ask else "input_required"
+            return task.person(call.elicit if can_ask and not is_modern else None, status, name)
+        if can_ask and call.client.is_modern:
+            return repeated_call(call.params, name)
+        return Person(call.elicit, name) if can_ask and call.elicit is not None else None
+
+    @property
+    def tasks(self) -> Tasks:
+        """The calls that run as tasks."""
+        if self._tasks is None:
+            from passdown.mcp.people import Tasks
+
+            self._tasks = Tasks()
+        return self._tasks
+
+    def _start_task(self, call: Call, name: str, given: JsonObject) -> JsonObject:
+        from passdown.mcp.definitions import TASK_TOOLS
+
+        if name not in TASK_TOOLS:
+            raise RpcError(METHOD_NOT_FOUND, f"{name} can't be run as a task")
+        task = self.tasks.start(
+            call.owner,
+            as_object(call.params.get("task")).get("ttl"),
+            lambda task: self._tool_result(call, name, given, self._person(call, task)),
+        )
+        shown = task.to_dict(is_modern=call.client.is_modern)
+        return {"resultType": "task", **shown} if call.client.is_modern else {"task": shown}
+
+    def _task(self, call: Call) -> Task:
+        return self.tasks.get(call.owner, parameter(call.params, "taskId", str))
+
+    def get_task(self, call: Call) -> JsonObject:
+        """A task as it is now."""
+        return self._task(call).to_dict(is_modern=call.client.is_modern)
+
+    def list_tasks(self, call: Call) -> JsonObject:
+        """All tasks of the client."""
+        return {"tasks": [task.to_dict(is_modern=False) for task in self.tasks.of(call.owner)]}
+
+    def task_result(self, call: Call) -> JsonObject:
+        """What the call of a task says, once it has ended."""
+        from passdown.mcp.people import RELATED_TASK
+
+        task = self._task(call)
+        task.ended.wait()
+        if task.status != "completed":
+            raise task.error or RpcError(INVALID_PARAMS, f"the task is {task.status}")
+        return {**task.result, "_meta": {RELATED_TASK: {"taskId": task.id}}}
+
+    def update_task(self, call: Call) -> JsonObject:
+        """Take what a person said to a task's question."""
+        from passdown.mcp.people import reply_of
+
+        task = self._task(call)
+        reply = reply_of(parameter(call.params, "inputResponses", dict))
+        if task.form and reply is not None and call.answers_as is not None:
+            task.reply.give(reply)
+        return {}
+
+    def cancel_task(self, call: Call) -> JsonObject:
+        """End a task; what its call has begun may still be recorded."""
+        task = self._task(call)
+        if task.ended.is_set() and not call.client.is_modern:
+            raise RpcError(INVALID_PARAMS, f"the task is {task.status} already")
+        task.move("cancelled")
+        return {} if call.client.is_modern else task.to_dict(is_modern=False)
+
+    def list_resources(self, call: Call) -> JsonObject:
+        """A page of the resources."""
+        from passdown.mcp.resources import resource_page
+
+        page = resource_page(self._shared, parameter(call.params, "cursor", str, ""))
+        more = {"nextCursor": page.cursor} if page.cursor else {}
+        return {"resources": page.resources, **more}
+
+    def list_templates(self, _: Call) -> JsonObject:
+        """The shapes of addresses."""
+        from passdown.mcp.resources import TEMPLATES
+
+        return {"resourceTemplates": list(TEMPLATES)}
+
+    def read_resource(self, call: Call) -> JsonObject:
+        """The content of a resource."""
+        from passdown.mcp.resources import read_resource
+
+        uri = parameter(call.params, "uri", str)
+        return {"contents": [read_resource(self._shared, uri, call.agent)]}
+
+    def list_prompts(self, _: Call) -> JsonObject:
+        """All prompts."""
+        from passdown.mcp.resources import PROMPTS
+
+        return {"prompts": list(PROMPTS)}
+
+    def get_prompt(self, call: Call) -> JsonObject:
+        """The text of a prompt."""
+        from passdown.mcp.resources import prompt_text
+
+        name = parameter(call.params, "name", str)
+        given = parameter(call.params, "arguments", dict, {})
+        if not all(isinstance(value, str) for value in given.values()):
+            raise RpcError(INVALID_PARAMS, "params.arguments: expected texts")
+        content = {"type": "text", "text": prompt_text(self._shared, name, given, call.agent)}
+        return {"messages": [{"role": "user", "content": content}]}
 
 
-SCHEME = "passdown://"
-RESOURCES_PER_PAGE = 50
-_MARKDOWN = "text/markdown"
-_JSON_SCHEMA = "application/schema+json"
-_TITLE_CHARACTERS = 80
+class _Method(NamedTuple):
+    """What answers a method, which clients have it (None: all), and how long those of 2026 may
+    keep the answer.
+    """
 
-TEMPLATES: tuple[JsonObject, ...] = (
-    {
-        "uriTemplate": f"{SCHEME}task/{{task}}",
-        "name": "task",
-        "description": "A task with all its items.",
-        "mimeType": _MARKDOWN,
-    },
-    {
-        "uriTemplate": f"{SCHEME}brief/{{task}}/{{agent}}",
-        "name": "brief",
-        "description": "What an agent needs to know of a task.",
-        "mimeType": _MARKDOWN,
-    },
-)
+    run: Callable[[Server, Call], JsonObject]
+    is_modern: bool | None = None
+    caching: JsonObject = _NONE
 
-_SCHEMA_RESOURCE: JsonObject = {
-    "uri": f"{SCHEME}schema/handoff",
-    "name": "handoff schema",
-    "description": "Every field that a handoff may have, as JSON Schema.",
-    "mimeType": _JSON_SCHEMA,
+
+_HOUR = {"ttlMs": 3_600_000, "cacheScope": "public"}
+_NOW = {"ttlMs": 0, "cacheScope": "private"}
+_METHODS: dict[str, _Method] = {
+    "initialize": _Method(Server.initialize, is_modern=False),
+    "ping": _Method(Server.ping, is_modern=False),
+    "server/discover": _Method(Server.discover, is_modern=True, caching=_NOW),
+    "tools/list": _Method(Server.list_tools, caching=_HOUR),
+    "tools/call": _Method(Server.call_tool),
+    "resources/list": _Method(Server.list_resources, caching=_NOW),
+    "resources/templates/list": _Method(Server.list_templates, caching=_HOUR),
+    "resources/read": _Method(Server.read_resource, caching=_NOW),
+    "prompts/list": _Method(Server.list_prompts, caching=_HOUR),
+    "prompts/get": _Method(Server.get_prompt),
+    "tasks/get": _Method(Server.get_task),
+    "tasks/list": _Method(Server.list_tasks, is_modern=False),
+    "tasks/result": _Method(Server.task_result, is_modern=False),
+    "tasks/update": _Method(Server.update_task, is_modern=True),
+    "tasks/cancel": _Method(Server.cancel_task),
 }
 
 
-class ResourcePage(NamedTuple):
-    """A page of resources, and the cursor of the next one; empty at the end."""
-
-    resources: list[JsonObject]
-    cursor: str = ""
-
-
-def resource_page(shared: SharedWorkspace, cursor: str) -> ResourcePage:
-    """The resources there are: tasks in the order of their making, each with its holder's brief.
-
-    Where no store can be read there is only what needs none: hosts ask for this list at the start,
-    and an error here would look like a server that doesn't work.
-    """
-    after = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 18 else 0
-    try:
-        with shared.workspace() as workspace:
-            found = workspace.tasks(limit=RESOURCES_PER_PAGE, after=after)
-    except (PassdownError, OSError):
-        return ResourcePage([] if after else [_SCHEMA_RESOURCE])
-    resources = [] if after else [_SCHEMA_RESOURCE]
-    for task in found:
-        if task.task != WORKSPACE_TASK:
-            resources += _task_resources(task.to_dict())
-    return ResourcePage(resources, str(found[-1].seq) if len(found) == RESOURCES_PER_PAGE else "")
-
-
-def _task_resources(task: JsonObject) -> list[JsonObject]:
-    title = f"{task['task']}: {one_line(task['title'])[:_TITLE_CHARACTERS]}"
-    name = quote(task["task"])
-    whole = {"uri": f"{SCHEME}task/{name}", "name": title, "mimeType": _MARKDOWN}
-    if not task["holder"] or task["status"] in ("completed", "cancelled"):
-        return [whole]
-    label = f"brief of {task['task']} for {one_line(task['holder'])}"
-    address = f"{SCHEME}brief/{name}/{quote(task['holder'])}"
-    return [whole, {"uri": address, "name": label, "mimeType": _MARKDOWN}]
-
-
-def read_resource(shared: SharedWorkspace, uri: str, agent: str) -> types.TextResourceContents:
-    """The content of a resource; raises NotFound for an address that isn't any, and whatever
-    reading the task raises.
-    """
-    kind, *rest = [unquote(part) for part in uri.removeprefix(SCHEME).split("/")]
-    if not uri.startswith(SCHEME) or not all(rest):
-        raise _no_resource(uri)
-    if [kind, *rest] == ["schema", "handoff"]:
-        from passdown.core.intake import handoff_schema
-
-        text = json.dumps(handoff_schema(), ensure_ascii=False)
-        return types.TextResourceContents(uri=uri, text=text, mime_type=_JSON_SCHEMA)
-    with shared.workspace() as workspace:
-        text = _resource_text(workspace, uri, kind, rest, agent)
-    text = visible(text, keep_newlines=True)
-    return types.TextResourceContents(uri=uri, text=text, mime_type=_MARKDOWN)
-
-
-def _resource_text(workspace: Workspace, uri: str, kind: str, rest: list[str], agent: str) -> str:
-    if kind == "task" and len(rest) == 1:
-        return reading.show_tool(workspace, {"id": rest[0], "limit": reading.MAX_ROWS}, agent)
-    if kind == "brief" and len(rest) in (1, 2):
-        return reading.brief_tool(workspace, {"task": rest[0]}, rest[1] if rest[1:] else agent)
-    raise _no_resource(uri)
-
-
-def _no_resource(uri: str) -> NotFound:
-    return NotFound(
-        f"there is no resource {uri[:140]!r}",
-        next_step=f"Addresses are {SCHEME}task/T-1, {SCHEME}brief/T-1/AGENT and "
-        f"{SCHEME}schema/handoff.",
-    )
-
-
-if TYPE_CHECKING:
-    Context = ServerRequestContext[Any, Any]
-    Paging = types.PaginatedRequestParams | None
-
-SERVER_NAME = "passdown"
-_HOUR_MS = 3_600_000
-
-T = TypeVar("T")
-
-
-def named_by_client(context: Context) -> str:
-    """Who calls, where only the environment and the client can say so."""
-    params = context.session.client_params
-    return agent_named(os.environ, params.client_info.name if params is not None else "")
-
-
-def build_server(
-    shared: SharedWorkspace,
-    caller: Callable[[Context], str] = named_by_client,
-    instructions: str = INSTRUCTIONS,
-) -> Server[Any]:
-    """The server, for any transport. Making it opens nothing: what is listed is the same for every
-    workspace. `caller` tells who calls, where the call's arguments don't.
-    """
-    handlers = _Handlers(shared, caller)
-    same = CacheHint(ttl_ms=_HOUR_MS, scope="public")
-    server: Server[Any] = Server(
-        SERVER_NAME,
-        version=__version__,
-        title="Passdown",
-        instructions=instructions,
-        cache_hints={"tools/list": same, "prompts/list": same, "resources/templates/list": same},
-        on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
-        on_list_resources=handlers.list_resources,
-        on_list_resource_templates=handlers.list_templates,
-        on_read_resource=handlers.read_resource,
-        on_list_prompts=handlers.list_prompts,
-        on_get_prompt=handlers.get_prompt,
-    )
-    # What agents write stays on this machine: no call is reported to a tracer that happens to be
-    # installed beside us.
-    server.middleware.clear()
-    return server
-
-
-class _Handlers:
-    """What each request of the protocol is answered with."""
-
-    def __init__(self, shared: SharedWorkspace, caller: Callable[[Context], str]) -> None:
-        self._shared = shared
-        self._caller = caller
-
-    async def list_tools(self, _: Context, __: Paging) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in TOOLS])
-
-    async def call_tool(
-        self, context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        if params.name not in BY_NAME:
-            known = ", ".join(BY_NAME)
-            message = visible(f"there is no tool {params.name[:60]!r}; there are: {known}")
-            raise MCPError(types.INVALID_PARAMS, message)
-        given = params.arguments or {}
-        answer = await _in_thread(
-            call_tool, self._shared, params.name, given, self._caller(context)
-        )
-        content = types.TextContent(type="text", text=answer.text)
-        return types.CallToolResult(content=[content], is_error=answer.is_error)
-
-    async def list_resources(self, _: Context, params: Paging) -> types.ListResourcesResult:
-        cursor = params.cursor if params is not None and params.cursor else ""
-        found = await _in_thread(resource_page, self._shared, cursor)
-        listed = [types.Resource.model_validate(each) for each in found.resources]
-        return types.ListResourcesResult(resources=listed, next_cursor=found.cursor or None)
-
-    async def list_templates(self, _: Context, __: Paging) -> types.ListResourceTemplatesResult:
-        found = [types.ResourceTemplate.model_validate(each) for each in TEMPLATES]
-        return types.ListResourceTemplatesResult(resource_templates=found)
-
-    async def read_resource(
-        self, context: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        uri = str(params.uri)
-        content = await _or_protocol_error(read_resource, self._shared, uri, self._caller(context))
-        return types.ReadResourceResult(contents=[content])
-
-    async def list_prompts(self, _: Context, __: Paging) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=list(PROMPTS))
-
-    async def get_prompt(
-        self, context: Context, params: types.GetPromptRequestParams
-    ) -> types.GetPromptResult:
-        given = params.arguments or {}
-        agent = self._caller(context)
-        text = await _or_protocol_error(prompt_text, self._shared, params.name, given, agent)
-        content = types.TextContent(type="text", text=text)
-        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
-
-
-async def _in_thread(function: Callable[..., T], *given: Any) -> T:
-    return await anyio.to_thread.run_sync(partial(function, *given))
-
-
-async def _or_protocol_error(function: Callable[..., T], *given: Any) -> T:
-    """What a function gives; its errors become the protocol's, which has no other place for them
-    outside of tools.
-    """
-    try:
-        return await _in_thread(function, *given)
-    except PassdownError as error:
-        is_ours = isinstance(error, StoreError)
-        code = types.INTERNAL_ERROR if is_ours else types.INVALID_PARAMS
-        raise MCPError(code, visible(str(error), keep_newlines=True)) from None
-
-
-@runtime_checkable
-class _ValidationError(Protocol):
-    """An error of the package that reads messages: it lists what is wrong."""
-
-    def errors(self) -> list[JsonObject]: ...
-
-
-_CANCELLED = "notifications/cancelled"
-_GRACE_S = 5.0
-_GLANCE_S = 0.02
-_NOT_JSON = ("json_invalid", "json_type")
-
-
-def serve_stdio(shared: SharedWorkspace, agent: str = "") -> None:
-    """Answer on standard input and output until the client closes them.
-
-    `agent` writes where a call names nobody; without it, see `agent_named`.
-    """
-    server = build_server(shared, lambda context: agent or named_by_client(context))
-    server.middleware.append(SpanMiddleware(lambda context: agent or named_by_client(context)))
-    try:
-        anyio.run(_run_stdio, server)
-    finally:
-        shared.close()
-
-
-async def _run_stdio(server: Server[Any]) -> None:
-    options = server.create_initialization_options()
-    passing, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    saying, said = anyio.create_memory_object_stream[SessionMessage](0)
-    open_calls = _OpenCalls()
-    async with stdio_server() as (lines, answers):
-        async with anyio.create_task_group() as group:
-            group.start_soon(_forward_messages, lines, passing, answers.send, open_calls)
-            group.start_soon(_forward_answers, said, answers.send, open_calls)
-            await server.run(messages, saying, options)
-        await answers.aclose()
-
-
-class _OpenCalls:
-    """The requests that wait for an answer."""
-
-    def __init__(self) -> None:
-        self._ids: set[object] = set()
-
-    def asked(self, message: types.JSONRPCMessage) -> None:
-        """Notice a request, or that one is called off: it gets no answer."""
-        if isinstance(message, types.JSONRPCRequest):
-            self._ids.add(message.id)
-        elif isinstance(message, types.JSONRPCNotification) and message.method == _CANCELLED:
-            self._ids.discard((message.params or {}).get("requestId"))
-
-    def answered(self, message: types.JSONRPCMessage) -> None:
-        """Notice an answer."""
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            self._ids.discard(message.id)
-
-    async def settled(self) -> None:
-        """Wait until nothing is open any more, or has been open for too long."""
-        with anyio.move_on_after(MAX_WAIT_S + _GRACE_S):
-            while self._ids:
-                await anyio.sleep(_GLANCE_S)
-
-
-async def _forward_messages(
-    lines: AsyncIterable[SessionMessage | Exception],
-    passing: ObjectSendStream[SessionMessage | Exception],
-    say: Callable[[SessionMessage], Awaitable[None]],
-    open_calls: _OpenCalls,
-) -> None:
-    async with passing:
-        async for line in lines:
-            if isinstance(line, SessionMessage):
-                open_calls.asked(line.message)
-                await passing.send(line)
-            elif told := line_error(line):
-                await say(SessionMessage(told))
-        # Closing this ends the server at once, and a pipe is closed as soon as all is written.
-        await open_calls.settled()
-
-
-async def _forward_answers(
-    said: AsyncIterable[SessionMessage],
-    say: Callable[[SessionMessage], Awaitable[None]],
-    open_calls: _OpenCalls,
-) -> None:
-    async for answer in said:
-        await say(answer)
-        open_calls.answered(answer.message)
-
-
-def line_error(fault: Exception) -> types.JSONRPCError | None:
-    """What is said to a line that is no message; None for an empty one, which says nothing, and
-    for a notification, which gets no answer.
-    """
-    faults: list[JsonObject] = fault.errors() if isinstance(fault, _ValidationError) else []
-    given = [each.get("input") for each in faults]
-    if any(each.get("type") in _NOT_JSON for each in faults):
-        lines = [each for each in given if isinstance(each, str)]
-        if len(lines) == len(given) and not "".join(lines).strip():
-            return None
-        given = [lenient_json(line) for line in lines]
-        if given and all(map(is_notification, given)):
-            return None
-    ids = [number for number in map(message_id, given) if number is not None]
-    code, said = types.PARSE_ERROR, "this line is no JSON; a message is one line of it, in UTF-8"
-    if any(_has_half_a_character(part) for part in given):
-        code, said = types.INVALID_REQUEST, HALF_A_CHARACTER
-    elif faults and not any(each.get("type") in _NOT_JSON for each in faults):
-        code, said = types.INVALID_REQUEST, "this is JSON, but no request, notification or answer"
-    error = types.ErrorData(code=code, message=f"{said} (JSON-RPC 2.0)")
-    return types.JSONRPCError(jsonrpc="2.0", id=ids[0] if ids else None, error=error)
-
-
-HALF_A_CHARACTER = "a text in it holds half a character (a lone surrogate)"
-
-
-def lenient_json(text: str | bytes) -> object:
-    """What JSON says, half characters included; None for what is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _has_half_a_character(message: object) -> bool:
-    try:
-        return has_lone_surrogate(json.dumps(message, ensure_ascii=False))
-    except RecursionError:
-        return False
-
-
-def message_id(message: object) -> int | str | None:
-    """The id of what was meant as a message, if it has one."""
-    number: object = cast("JsonObject", message).get("id") if isinstance(message, dict) else None
-    if isinstance(number, bool) or not isinstance(number, int | str):
-        return None
-    # An id with half a character can't be written, so no answer could carry it.
-    return None if isinstance(number, str) and has_lone_surrogate(number) else number
-
-
-def is_notification(message: object) -> bool:
-    """Whether it has a method and no id: nobody waits for an answer."""
-    return isinstance(message, dict) and "method" in message and "id" not in message
-
-
-def is_faulty(notification: object) -> bool:
-    """Whether a notification isn't as the protocol has it."""
-    try:
-        types.JSONRPCNotification.model_validate(notification)
-    except ValueError:  # of which a validation error is one
-        return True
-    return False
-
-
-def surrogate_error(body: bytes) -> JsonObject | None:
-    """The answer to a message with half a character in it; None for any other."""
-    message = lenient_json(body)
-    if not _has_half_a_character(message):
-        return None
-    error = {"code": types.INVALID_REQUEST, "message": HALF_A_CHARACTER}
-    return {"jsonrpc": "2.0", "id": message_id(message), "error": error}
+def is_served(method: str) -> bool:
+    """Whether any client has this method."""
+    return method in _METHODS

@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import NotFound
-from passdown.workspace import Workspace
-from passdown.workspace.context import read_settings
-from passdown.workspace.location import locate
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+    from passdown.workspace import Workspace
     from passdown.workspace.location import Location
 
 
@@ -103,6 +101,8 @@ class SharedWorkspace:
                 lent.workspace.close()
 
     def _place(self) -> Location:
+        from passdown.workspace.location import locate
+
         if self._where.named:
             return locate(self._where.named, create=False)
         for folder in self._where.folders:
@@ -120,6 +120,9 @@ class SharedWorkspace:
 
 
 def _open(place: Location) -> _OpenWorkspace:
+    from passdown.workspace import Workspace
+    from passdown.workspace.context import read_settings
+
     settings = read_settings(place.config)
     wait = min(settings.lock_timeout_s, MAX_WAIT_S)
     workspace = Workspace(place, settings=settings._replace(lock_timeout_s=wait))

@@ -7,27 +7,20 @@ never begin a line of their own, so no author can write a row that looks like an
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.core.arguments import Suggestions
+from passdown.core.calls import TOOLS
+from passdown.core.documents import LISTS
 from passdown.core.handoff import Decision, Fact, Handoff
 from passdown.core.intake import check_entry, check_task, read_handoff, renamed_problems
 from passdown.core.items import item_lines, one_line
 from passdown.core.kinds import KINDS, READY, WORKSPACE_TASK, parse_address
-from passdown.core.names import MAX_AGENT, agent_problems, id_problems
-from passdown.core.schema import (
-    List,
-    aliases_of,
-    check_json,
-    fields_of,
-    json_expected,
-    named_by_shape,
-)
-from passdown.core.text import child_path, instruction_hints, visible
+from passdown.core.names import agent_problems, id_problems, suggest_agent
+from passdown.core.schema import aliases_of, named_by_shape
+from passdown.core.text import instruction_hints, visible
 from passdown.errors import (
     Conflict,
     GateRefused,
@@ -42,97 +35,20 @@ from passdown.errors import (
     marked_line,
     raise_problems,
 )
-from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, RECORDS, REQUEST_KINDS, tool_properties
+from passdown.mcp.arguments import handoff_as_meant, one_problem_per_path, read_arguments
+from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, REQUEST_KINDS
+from passdown.mcp.messages import as_object
+from passdown.mcp.people import InputRequired
+from passdown.mcp.texts import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from passdown.core.results import HandoffCommand, Recalled, Receipt
     from passdown.core.types import JsonObject
+    from passdown.mcp.people import Person
     from passdown.mcp.shared_workspace import SharedWorkspace
     from passdown.workspace import Workspace
-
-
-_DIGITS = 15
-_LIMITS = {"minimum": 0, "maximum": 10**_DIGITS - 1}
-_BOOLEANS = {"true": True, "false": False}
-_JSON_STARTS = {"array": "[", "object": "{"}
-
-
-def read_arguments(
-    tool: JsonObject,
-    given: Mapping[str, Any],
-    also: Mapping[str, str],
-    further: Mapping[str, Any],
-) -> tuple[JsonObject, list[Problem]]:
-    """The arguments of a call in the tool's own names and types, and what is wrong with them.
-
-    What was left empty is not there. `also` maps other names that are understood to the tool's own,
-    `further` has the schemas of arguments that are understood beyond its own.
-    """
-    schema = tool["inputSchema"]
-    known: JsonObject = {**further, **schema["properties"]}
-    problems: list[Problem] = []
-    suggestions = Suggestions()
-    found: JsonObject = {}
-    for name, value in given.items():
-        own = also.get(name, name)
-        if own not in known:
-            problems.append(_unknown_argument(name, known, suggestions))
-        elif value not in (None, ""):
-            limits = _LIMITS if known[own]["type"] == "integer" else {}
-            found[own] = check_json(value, known[own] | limits, name, problems, as_meant)
-    # An empty text stands for one that was left out, and so does null.
-    problems += [
-        Problem(name, "required", "is missing", json_expected(known[name]))
-        for name in schema.get("required", ())
-        if found.get(name, "") == ""
-    ]
-    return {name: value for name, value in found.items() if value not in ("", [])}, problems
-
-
-def one_problem_per_path(problems: Iterable[Problem]) -> list[Problem]:
-    """Problems in their order, one for each place: what is said of a part goes with its whole."""
-    kept: dict[str, Problem] = {}
-    for problem in problems:
-        path = problem.path
-        wholes = (path[:end] for end, mark in enumerate(path) if mark in ".[")
-        if path not in kept and not any(whole in kept for whole in wholes if whole):
-            kept[path] = problem
-    return list(kept.values())
-
-
-def _unknown_argument(name: str, known: JsonObject, suggestions: Suggestions) -> Problem:
-    expected, close = f"one of {', '.join(known)}", suggestions.of(name, known)
-    return Problem(child_path("", name), "unknown_parameter", "is unknown", expected, close)
-
-
-def as_meant(value: object, kind: str) -> object:
-    """A value as the type that a schema wants, where there is no doubt that it is meant: a number,
-    a list or an object as text, a whole number as another one, one entry where a list belongs.
-    """
-    if kind == "integer" and isinstance(value, float) and value.is_integer():
-        return int(value) if abs(value) < 10**_DIGITS else value
-    if isinstance(value, str) and kind in _JSON_STARTS:
-        read = _from_json(value) if value.lstrip().startswith(_JSON_STARTS[kind]) else None
-        if read is not None or kind == "object":
-            return read if read is not None else value
-        return [value] if value.strip() else []
-    if isinstance(value, str) and kind == "boolean":
-        return _BOOLEANS.get(value.strip().lower(), value)
-    if isinstance(value, str) and kind == "integer":
-        digits = value.strip()
-        is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS
-        return int(digits) if is_number else value
-    is_entry = kind == "array" and isinstance(value, dict)
-    return [cast("object", value)] if is_entry else cast("object", value)
-
-
-def _from_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 MAX_CHARACTERS = 40_000
@@ -233,9 +149,29 @@ def _field_text(value: object) -> str:
     return text.replace("\n", "\n" + _INDENT)
 
 
+_TOOL_WORDS = (
+    (r"passdown (?:state|show|task show) ([\w.#:-]*\w)(?: --json)?", r"show \1"),
+    (r"passdown log ([\w.-]*\w)", r"show \1 with history"),
+    (r"passdown context ([\w.-]*\w)", "brief of each"),
+    (r"passdown task new(?: '[^']*'| \"[^\"]*\")?(?: --id (\S+))?", r"task_new \1"),
+    (r"passdown task list", "tasks"),
+    (r" \(in Python: \w+\)", ""),
+    (r"passdown gate approve (\S+) --by NAME", r"have a person asked: gates with ask \1"),
+    (r"passdown gate(?: list)?(?= shows| to see|$|[.,;)])", "gates"),
+    (r"passdown (handoff|recall|decide|note|brief)\b", r"\1"),
+)
+
+
+def in_tool_words(text: str) -> str:
+    """A hint of ours that names commands, by the tools that do the same."""
+    for pattern, words in _TOOL_WORDS:
+        text = re.sub(pattern, words, text)
+    return text.strip()
+
+
 def warning_lines(warnings: Iterable[Problem]) -> list[str]:
     """Warnings as lines; the fields that are only recommended share one."""
-    found = list(warnings)
+    found = [each._replace(fix=in_tool_words(each.fix)) for each in warnings]
     recommended = [one_line(p.path) for p in found if p.code == "recommended"]
     lines = [f"- mind: {one_line(p.line())}" for p in found if p.code != "recommended"]
     return [*lines, f"- next time, also: {', '.join(recommended)}"] if recommended else lines
@@ -257,6 +193,8 @@ MAX_ROWS = 100
 
 _OPEN_STATUSES = ("open", "blocked")
 _HEAD_FIELDS = ("address", "status", "source", "hints", "version", "agent", "at")
+_ITEM_ORDER = "hnbkcqfdgpwra"
+"""The kinds of items, those first that say what to do."""
 _TASK_FIELDS = ("title", "description", "criteria", "inputs", "outputs", "depends_on")
 
 
@@ -269,7 +207,7 @@ def brief_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
 
     task = given.get("task") or waiting_task(workspace, agent)
     asked: JsonObject = {"budget": given.get("budget"), "record": may_record(agent)}
-    found = workspace.brief(task, agent=agent, **asked)
+    found = workspace.brief(task, agent=agent, names=TOOLS, **asked)
     return "\n".join([found.text.rstrip("\n"), *warning_lines(found.warnings)])
 
 
@@ -302,7 +240,7 @@ def recall_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     """What was recorded that has to do with a question, best first."""
     limit = _row_limit(given.get("limit", HITS_SHOWN))
     filters: JsonObject = {name: given[name] for name in ("task", "path") if name in given}
-    filters["kinds"] = [given["kind"]] if "kind" in given else []
+    filters |= {"kinds": [given["kind"]] if "kind" in given else [], "only_fitting": True}
     try:
         found = workspace.recall(given["query"], limit=limit, told_to=agent, **filters)
     except (StoreBusy, StoreUnavailable):
@@ -336,8 +274,7 @@ def _item_text(workspace: Workspace, name: str) -> str:
     hints = injection_mark(" ".join(str(value) for value in found.to_dict().values()))
     source = found.source
     head = (
-        f"{found.address}: {kind}, {found.status}; {one_line(found.agent)}, "
-        f"{found.at}, "
+        f"{found.address}: {kind}, {found.status}; {one_line(found.agent)}, {found.at}, "
         f"version {source['version']} ({source['kind']}, {source['digest'][:19]}){hints}"
     )
     return "\n".join([RECORDS, head, *field_lines(found.to_dict(), _HEAD_FIELDS)])
@@ -360,10 +297,7 @@ def _node_text(workspace: Workspace, name: str) -> str:
 def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
     state = workspace.files.state_document(name, given.get("version"))
     limit, offset = _row_limit(given.get("limit", ITEMS_SHOWN)), given.get("offset", 0)
-    letters = {
-        kind.letter: "handoffs" if kind.letter == "h" else kind.field for kind in _kinds_in_order()
-    }
-    items = [item for part in letters.values() for item in state.get(part, ())]
+    items = [item for letter in _ITEM_ORDER for item in state.get(LISTS[letter], ())]
     head = (
         f"{state['task_id']}: {state['status']}, {state['phase']}, version {state['version']}, "
         f"held by {one_line(state['target_agent'] or state['created_by'])}, "
@@ -378,12 +312,6 @@ def _task_text(workspace: Workspace, name: str, given: JsonObject) -> str:
     more = [f"({rest} more items: show {name} with offset {offset + limit})"] if rest > 0 else []
     text = "\n".join([RECORDS, head, *field_lines(shown), *rows, *more])
     return text_page(text, 0, f"the items one by one, or show {name}")
-
-
-def _kinds_in_order() -> list[Any]:
-    """The kinds of items, those first that say what to do."""
-    first = "hnbkcqfdgpwra"
-    return [KINDS[letter] for letter in first]
 
 
 def _history_text(workspace: Workspace, name: str, given: JsonObject) -> str:
@@ -426,8 +354,73 @@ def gates_tool(workspace: Workspace, given: JsonObject, _: str) -> str:
     rows = [_gate_row(gate.to_dict()) for gate in found[:MAX_ROWS]]
     more = [f"({len(found) - MAX_ROWS} more: name a task)"] if len(found) > MAX_ROWS else []
     is_waiting = any(gate.status == "pending" for gate in found)
-    last = ["A person has to answer pending gates (passdown gate --help); agents can't."]
+    last = [f"Only a person can answer pending gates. {_ASK_THEM}"]
     return "\n".join([*rows, *more, *(last if is_waiting else [])])
+
+
+_ANSWERS = ("approve", "reject")
+_GATE_FORM: JsonObject = {
+    "type": "object",
+    "properties": {
+        "answer": {"type": "string", "title": "Answer", "enum": [*_ANSWERS]},
+        "reason": {"type": "string", "title": "Why", "description": "Needed to reject"},
+        "name": {"type": "string", "title": "Your name"},
+    },
+    "required": ["answer"],
+}
+_CANT_ASK = (
+    "Nobody can be asked here. Tell the person you work for which gate waits: they answer it in "
+    "the dashboard or in a terminal (passdown gate --help), and you go on with other work."
+)
+
+
+def _ask_gate(shared: SharedWorkspace, name: str, person: Person | None) -> str:
+    """Have a person answer a gate, and say how it is then. The store isn't held meanwhile."""
+    gate = _gate(shared, name)
+    if gate["status"] == "pending" and person is None:
+        return f"{_gate_row(gate)}\n{_CANT_ASK}"
+    if gate["status"] == "pending" and person is not None:
+        words = one_line(gate.get("blocker") or gate.get("name", ""))
+        message = f"{one_line(gate['agent'])} asks in {gate['task']} ({name}): {words}"
+        form = {"message": visible(message), "requestedSchema": _GATE_FORM}
+        said = person.ask(form, lambda: _gate(shared, name)["status"] != "pending")
+        content = as_object((said or {}).get("content"))
+        is_answer = (said or {}).get("action") == "accept" and content.get("answer") in _ANSWERS
+        if said is not None and not is_answer:
+            return f"{_gate_row(gate)}\nThe person gave no answer: it waits. Go on with other work."
+        if said is not None:
+            _answer_gate(shared, name, content, person.name)
+    return _gate_row(_gate(shared, name))
+
+
+def _gate(shared: SharedWorkspace, name: str) -> JsonObject:
+    task = name.partition("#")[0]
+    with shared.workspace() as workspace:
+        known = [gate.to_dict() for gate in workspace.gates(task, all=True)]
+    found = next((gate for gate in known if gate["address"] == name), None)
+    if found is None:
+        raise NotFound(f"there is no gate {name[:140]!r}")
+    return found
+
+
+def _answer_gate(shared: SharedWorkspace, name: str, content: JsonObject, named: str) -> None:
+    reason = str(content.get("reason") or "")
+    by = named or str(content.get("name") or "").strip() or _login_name()
+    with shared.workspace() as workspace:
+        if content["answer"] == "approve":
+            workspace.approve(name, by=by, reason=reason)
+        else:
+            workspace.reject(name, by=by, reason=reason or "no reason given")
+
+
+def _login_name() -> str:
+    """Whose session this server runs in."""
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (OSError, KeyError):
+        return "user"
 
 
 def _gate_row(gate: JsonObject) -> str:
@@ -460,13 +453,14 @@ _NOTE_NAMES = {
 }
 
 
+_ASK_THEM = "To ask them, call gates with ask."
+_SEND_AS_DELETED = "write it first; or, if it was deleted, send it as 'PATH (deleted)'"
+
+
 def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> str:
     """Record a handoff: fields under any of their names, or a whole one as text in `handoff`."""
-    fields = {name: value for name, value in given.items() if value is not None}
+    fields = handoff_as_meant(given)
     options = {name: fields.pop(name, None) for name in ("key", "counter")}
-    lists = {name for name, field in fields_of(Handoff).items() if isinstance(field.type, List)}
-    lists |= {alias for alias, own in aliases_of(Handoff).items() if own in lists}
-    fields |= {name: as_meant(value, "array") for name, value in fields.items() if name in lists}
     # What is missing is missed under the tool's own name, unless the call has the handoff's.
     names = {own: name for own, name in HANDOFF_NAMES.items() if own not in given}
     try:
@@ -480,9 +474,12 @@ def handoff_tool(workspace: Workspace, given: Mapping[str, Any], agent: str) -> 
             if not read_handoff(fields).data.get("from_agent"):
                 fields["from_agent"] = agent
             command = workspace.hand_off(fields, **options)
-    except InvalidInput as error:
-        problems = renamed_problems(error.problems, names)
-        raise InvalidInput(error.message, problems, next_step=error.next_step) from error
+    except (InvalidInput, GateRefused) as error:
+        problems = [
+            each._replace(fix=_SEND_AS_DELETED) if each.code == "missing_file" else each
+            for each in renamed_problems(error.problems, names)
+        ]
+        raise type(error)(error.message, problems, next_step=error.next_step) from error
     return _command_text(
         command._replace(warnings=tuple(renamed_problems(command.warnings, names)))
     )
@@ -495,7 +492,7 @@ def _command_text(command: HandoffCommand) -> str:
         f"{said}: {command.task} version {command.version}, {command.outcome}{to}, "
         f"phase {command.phase}. Detail score: {command.detail_score}/100."
     )
-    held = f"Held by {', '.join(command.held_by)}: a person has to answer first."
+    held = f"Held by {', '.join(command.held_by)}: a person has to answer first. {_ASK_THEM}"
     shown = warning_lines(command.warnings)
     return "\n".join([line, *([held] if command.held_by else []), *shown])
 
@@ -601,20 +598,17 @@ def _decision_problems(given: JsonObject) -> list[Problem]:
 
 def _task_problems(given: JsonObject) -> list[Problem]:
     entry = {name: value for name, value in given.items() if name != "key"}
-    return check_task({**entry, "agent": "somebody"})[1]
+    return check_task({"task": "T-1", **entry, "agent": "somebody"})[1]
 
 
 class ToolHandler(NamedTuple):
-    """What carries a tool out, other names that its arguments are understood by, rules beyond
-    their types, and the schemas of further arguments that its short schema leaves out.
-
-    The arguments of one that `takes_any` are checked where they are used.
+    """What carries a tool out, other names that its arguments are understood by, and rules beyond
+    their types. The arguments of one that `takes_any` are checked where they are used.
     """
 
     carry: Carry
     also: Mapping[str, str]
     rules: Rules = lambda _: []
-    further: Mapping[str, Any] = {}
     takes_any: bool = False
 
 
@@ -632,7 +626,6 @@ _HANDLERS: dict[str, ToolHandler] = {
         _recording("decide"),
         {**aliases_of(Decision), **_TASK_ALIASES},
         _decision_problems,
-        tool_properties(Decision),
     ),
     "note": ToolHandler(
         note_tool, {"issue": "text", "pattern": "text", **_TASK_ALIASES}, note_problems
@@ -650,23 +643,33 @@ _GATE_ANSWERS = frozenset({"approve", "approved", "reject", "rejected", "answer"
 
 
 def call_tool(
-    shared: SharedWorkspace, name: str, arguments: Mapping[str, Any], agent: str
+    shared: SharedWorkspace,
+    name: str,
+    arguments: Mapping[str, Any],
+    agent: str,
+    person: Person | None = None,
 ) -> ToolResult:
-    """Carry a tool out for an agent; `agent` writes where the arguments name nobody.
+    """Carry a tool out for an agent; `agent` writes where the arguments name nobody, `person` can
+    be asked.
 
-    Raises KeyError for a tool that isn't there, and nothing else: what goes wrong is an answer.
+    Raises KeyError for a tool that isn't there, InputRequired where a person has to be asked
+    first, and nothing else: what goes wrong is an answer.
     """
     tool = _HANDLERS[name]
     try:
         given, writer = _arguments_of(name, tool, arguments, agent)
-        with shared.workspace() as workspace:
-            text = tool.carry(workspace, given, writer)
+        if name == "gates" and given.get("ask"):
+            text = _ask_gate(shared, given["ask"], person)
+        else:
+            with shared.workspace() as workspace:
+                text = tool.carry(workspace, given, writer)
+    except InputRequired:
+        raise
     except ToolRefused as refused:
         return ToolResult(visible(str(refused), keep_newlines=True), is_error=True)
-    except InvalidInput as error:
-        error = _with_unknown_task(shared, name, arguments, error)
-        return ToolResult(visible(error_text(error, name), keep_newlines=True), is_error=True)
     except PassdownError as error:
+        if isinstance(error, InvalidInput):
+            error = _with_unknown_task(shared, name, arguments, error)
         return ToolResult(visible(error_text(error, name), keep_newlines=True), is_error=True)
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
@@ -699,7 +702,7 @@ def _arguments_of(
     writer: object = arguments.get("agent") or agent
     # Every tool takes it, whether or not its short schema says so.
     rest = {key: value for key, value in arguments.items() if key != "agent"}
-    given, problems = read_arguments(BY_NAME[name], rest, tool.also, tool.further)
+    given, problems = read_arguments(name, rest, tool.also)
     rules = [problem for problem in tool.rules(given) if problem.level == "error"]
     problems = one_problem_per_path([*agent_problems(writer, "agent"), *problems, *rules])
     raise_problems("the arguments are refused", problems)
@@ -741,10 +744,14 @@ def error_text(error: PassdownError, name: str) -> str:
     """An error in words for the model that called a tool."""
     is_writing = not BY_NAME[name]["annotations"]["readOnlyHint"]
     changed = " Nothing was changed." if is_writing else ""
+    if "nothing was changed" in error.message:
+        changed = ""
     if isinstance(error, ProblemsError):
         lines = [
             f"- {shortened(one_line(marked_line(each)), _PROBLEM_CHARACTERS)}"
-            for each in error.problems[:MAX_PROBLEMS]
+            for each in (
+                p._replace(fix=in_tool_words(p.fix)) for p in error.problems[:MAX_PROBLEMS]
+            )
         ]
         if len(error.problems) > MAX_PROBLEMS:
             lines.append(f"- and {count_problems(error.problems) - MAX_PROBLEMS:,} more problems")
@@ -769,16 +776,9 @@ def _next_step(error: PassdownError, name: str) -> str:
         return "Another process is writing. Call again in a while."
     if isinstance(error, NotFound) and error.code != "no_workspace":
         return "tasks lists tasks, show TASK lists its items, recall finds both."
-    return one_line(error.next_step)
+    return one_line(in_tool_words(error.next_step))
 
 
 def agent_named(environment: Mapping[str, str], client: str) -> str:
     """Who calls where nobody says: PASSDOWN_AGENT, else the client's name as an agent's name."""
-    named = environment.get("PASSDOWN_AGENT", "")
-    if named:
-        return named
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", client).strip("-._")[:MAX_AGENT].rstrip("-._")
-    names = (name, f"{name[: MAX_AGENT - 6]}-agent")
-    return next(
-        (each for each in names if name and not agent_problems(each, "agent")), UNNAMED_CLIENT
-    )
+    return environment.get("PASSDOWN_AGENT") or suggest_agent(client) or UNNAMED_CLIENT

@@ -14,6 +14,7 @@ import hashlib
 import re
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +28,7 @@ from passdown.errors import Conflict, GateRefused, KeyReused, PassdownError, Pro
 from passdown.relay.engine import has_ended
 from passdown.relay.run import LEG, REVIEW, RUNNING, USED_UP, VERDICTS, overlapped
 from passdown.relay.runs import EXPRESS, Runs
+from passdown.workspace.context import context_of
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -109,6 +111,10 @@ class Lease(NamedTuple):
     number: int
     run: str = ""
 
+    def document(self) -> JsonObject:
+        """The lease as plain JSON, without its agent."""
+        return {"task": self.task, "run": self.run, "number": self.number}
+
 
 class AgentStatus(NamedTuple):
     """The status of an agent. `since` is when it entered its state ("": it never moved), `version`
@@ -134,30 +140,19 @@ class AgentStatus(NamedTuple):
 
     def document(self) -> JsonObject:
         """The status as plain JSON, without agent and version: the record has them."""
-        lease = self.lease
-        return {
-            "machine": self.machine,
-            "state": self.state,
-            "came_from": list(self.position.came_from),
-            "since": self.since,
-            "lease": lease and {"task": lease.task, "run": lease.run, "number": lease.number},
-        }
+        state, came_from = self.position
+        place = {"machine": self.machine, "state": state, "came_from": list(came_from)}
+        return {**place, "since": self.since, "lease": self.lease and self.lease.document()}
 
 
 def status_of(agent: str, record: Record | None) -> AgentStatus:
     """The status of an agent at its last record; as it begins without one."""
     if record is None:
         return AgentStatus(agent)
-    document: JsonObject = record.document()["stands"]
-    lease = document["lease"]
-    return AgentStatus(
-        agent=agent,
-        machine=document["machine"],
-        position=StatePosition(document["state"], tuple(document["came_from"])),
-        lease=Lease(agent, **lease) if lease else None,
-        since=document["since"],
-        version=record.position,
-    )
+    said: JsonObject = record.document()["stands"]
+    position = StatePosition(said["state"], tuple(said["came_from"]))
+    lease = Lease(agent, **said["lease"]) if said["lease"] else None
+    return AgentStatus(agent, said["machine"], position, lease, said["since"], record.position)
 
 
 def _machine(name: str, table: Mapping[str, tuple[str, ...]], *express: tuple[str, str]) -> Machine:
@@ -189,19 +184,27 @@ def check_path(
     """Follow a path from a position. The problems name every unknown state and the first illegal
     step, with the legal ones.
     """
-    unknown = tuple(_unknown(machine, index, to) for index, to in enumerate(path))
-    problems = [problem for problem in unknown if problem]
+    expected = f"one of {', '.join(machine.steps)}"
+    problems: list[Problem] = []
+    for index, to in enumerate(path):
+        if to not in machine.steps:
+            message = f"{to[:64]!r} isn't a state of {machine.name}"
+            problems.append(Problem(f"path[{index}]", "unknown_state", message, expected))
     for index, to in enumerate(path):
         legal = legal_steps(machine, position, is_express=is_express)
         if to not in legal:
-            if unknown[index] is None:
+            if to in machine.steps:
                 is_only_express = (position.state, to) in machine.express
                 message = f"{to} can't follow {position.state}"
                 message += " except for express work" if is_only_express else ""
                 expected = f"one of {', '.join(legal)}"
                 problems.append(Problem(f"path[{index}]", "illegal_step", message, expected))
             break
-        position = _moved(position, to)
+        state, came_from = position
+        if came_from and to == came_from[-1]:
+            position = StatePosition(to, came_from[:-1])
+        else:  # other steps than a detour and its way back clear that
+            position = StatePosition(to, (*came_from, state) if to in DETOURS else ())
     return PathCheck(position, tuple(problems))
 
 
@@ -221,28 +224,12 @@ def shortest_path(machine: str, position: StatePosition, goal: str) -> tuple[str
         if place in seen or (path and place.state in ENDS and position.state not in ENDS):
             continue
         seen.add(place)
-        for step in legal_steps(table, place, is_express=False):
-            if step == goal or step not in DETOURS or step in place.came_from[-1:]:
-                walked = check_path(table, place, (step,), is_express=False)
-                waiting.append((walked.position, (*path, step)))
+        waiting += [
+            (check_path(table, place, (step,)).position, (*path, step))
+            for step in legal_steps(table, place)
+            if step == goal or step not in DETOURS or step in place.came_from[-1:]
+        ]
     return (goal,)
-
-
-def _moved(position: StatePosition, to: str) -> StatePosition:
-    """The position after a legal step. Other steps than a detour and its way back clear that."""
-    if position.came_from and to == position.came_from[-1]:
-        return StatePosition(to, position.came_from[:-1])
-    if to in DETOURS:
-        return StatePosition(to, (*position.came_from, position.state))
-    return StatePosition(to)
-
-
-def _unknown(machine: Machine, index: int, to: str) -> Problem | None:
-    if to in machine.steps:
-        return None
-    expected = f"one of {', '.join(machine.steps)}"
-    message = f"{to[:64]!r} isn't a state of {machine.name}"
-    return Problem(f"path[{index}]", "unknown_state", message, expected)
 
 
 def after_review(verdict: str, came_from: str) -> str:
@@ -324,26 +311,27 @@ class AgentStates:
 
     def agents(self) -> list[AgentStatus]:
         """Every agent that ever moved or had a lease, by name."""
-        return [
-            status_of(head.stream.removeprefix(AGENT_STREAM), self._streams.last(head.stream))
-            for head in self._streams.streams(AGENT_STREAM)
-        ]
+        heads = self._streams.streams(AGENT_STREAM)
+        return [self.status(head.stream.removeprefix(AGENT_STREAM)) for head in heads]
 
     def instances(self, agent: str) -> list[AgentStatus]:
         """The status of an agent in each run that it had a turn in."""
         raise_problems(REFUSED, agent_problems(agent, "agent"))
         prefix = AGENT_STREAM + agent[: MAX_AGENT // 2]
         names = [head.stream.removeprefix(AGENT_STREAM) for head in self._streams.streams(prefix)]
-        return [self.status(name) for name in names if _is_instance(name, agent)]
+        places = [(name, _PLACE.search(name)) for name in names]
+        return [
+            self.status(name) for name, at in places if at and instance_name(agent, at[1]) == name
+        ]
 
     def log(self, agent: str, after: int = 0) -> list[JsonObject]:
         """What happened to an agent, oldest first: `moved`, `refused`, `leased`, `released`."""
         raise_problems(REFUSED, agent_problems(agent, "agent"))
-        found: list[JsonObject] = []
-        for record in self._streams.records(AGENT_STREAM + agent, after):
-            body = {name: part for name, part in record.document().items() if name != "stands"}
-            found.append({"kind": record.kind, "number": record.position, "at": record.at, **body})
-        return found
+        return [
+            {"kind": record.kind, "number": record.position, "at": record.at}
+            | {name: part for name, part in record.document().items() if name != "stands"}
+            for record in self._streams.records(AGENT_STREAM + agent, after)
+        ]
 
     def move(
         self,
@@ -362,7 +350,7 @@ class AgentStates:
         """
         _check_path_argument(path, machine, agent, why, key)
         asked = {"path": list(path), "express": is_express}
-        return self._move(agent, lambda _: path, asked, why=why, key=key, machine=machine)
+        return self._move(agent, lambda _: path, asked, machine, why=why, key=key)
 
     def reach(self, agent: str, goal: str, *, why: str = "", key: str = "") -> AgentStatus:
         """Move an agent to a state along the shortest legal path.
@@ -386,9 +374,7 @@ class AgentStates:
         """
         raise_problems(REFUSED, _common_problems(agent, guidance, key))
 
-        def path_from(before: AgentStatus) -> tuple[str, ...]:
-            return _path_out_of_review(before, verdict)
-
+        path_from = partial(_path_out_of_review, verdict)
         return self._move(agent, path_from, {"verdict": verdict}, why=guidance, key=key)
 
     def lease(self, agent: str, task: str, run: str = "") -> Lease:
@@ -401,9 +387,12 @@ class AgentStates:
         while True:
             before = self.status(agent)
             if (held := before.lease) is not None:
-                if (held.task, held.run) != (task, run):
-                    raise _lease_error(held)
-                return held
+                if (held.task, held.run) == (task, run):
+                    return held
+                message = f"{agent} is {_place(held)}"
+                problem = Problem("task", "leased", message, "an agent without a task")
+                step = "Release that lease first, or wait for it."
+                raise GateRefused(REFUSED, [problem], next_step=step)
             lease = Lease(agent, task, before.version + 1, run)
             after = before._replace(lease=lease)
             if self._add("leased", {"task": task, "run": run}, after):
@@ -431,19 +420,12 @@ class AgentStates:
                 return held
 
     def _move(
-        self,
-        agent: str,
-        path_from: PathFrom,
-        asked: JsonObject,
-        *,
-        why: str,
-        key: str,
-        machine: str = "",
+        self, agent: str, path_from: PathFrom, asked: JsonObject, machine: str = "", **said: str
     ) -> AgentStatus:
         """Move along the path from where the agent is; `asked` is what a repeat of the key must ask
-        for again.
+        for again, `said` the key and why.
         """
-        why = redact(why)[0]
+        key, why = said["key"], redact(said["why"])[0]
         while True:
             before = self.status(agent)
             if key and (known := self._streams.keyed(AGENT_STREAM + agent, key)):
@@ -453,22 +435,16 @@ class AgentStates:
                 return before
             is_express = bool(asked.get("express"))
             after, problems = _after_move(before, path, machine, is_express=is_express)
-            body: JsonObject = {
-                "machine": after.machine,
-                "from": before.state,
-                "path": list(path),
-                "task": before.task,
-                "run": before.lease.run if before.lease else "",
-                "express": is_express,
-                "why": why,
-                **asked,
-            }
+            place = {"machine": after.machine, "from": before.state, "path": list(path)}
+            lease = {"task": before.task, "run": before.lease.run if before.lease else ""}
+            body: JsonObject = {**place, **lease, "express": is_express, "why": why, **asked}
             if not problems:
                 now = stamp(self._streams.now())
                 record = self._add("moved", body, after._replace(since=now), key)
             else:
                 why = "; ".join(problem.line() for problem in problems)
-                body |= {"to": path[_illegal_step(problems)], "why": why}
+                steps = (each.path[5:-1] for each in problems if each.path.startswith("path["))
+                body |= {"to": path[min(map(int, steps), default=0)], "why": why}
                 record = self._add("refused", body, before)
             if record:
                 break
@@ -499,10 +475,8 @@ class AgentStates:
         """
         body = known.document()
         if any(body.get(name) != value for name, value in asked.items()):
-            raise KeyReused(
-                f"the key {key[:80]!r} was used for another move of {known.author}",
-                next_step="Use a new key for another move.",
-            )
+            message = f"the key {key[:80]!r} was used for another move of {known.author}"
+            raise KeyReused(message, next_step="Use a new key for another move.")
         if self._streams.position(known.stream) == known.position:
             self._notify(known)
         return status_of(known.author, known)
@@ -528,13 +502,7 @@ def _after_move(
     return before._replace(machine=name, position=position), problems
 
 
-def _illegal_step(problems: tuple[Problem, ...]) -> int:
-    """The index of the first step that a problem is about; 0 if there is none."""
-    indexes = [problem.path[5:-1] for problem in problems if problem.path.startswith("path[")]
-    return min(map(int, indexes), default=0)
-
-
-def _path_out_of_review(before: AgentStatus, verdict: str) -> tuple[str, ...]:
+def _path_out_of_review(verdict: str, before: AgentStatus) -> tuple[str, ...]:
     state, came_from = before.position
     is_paused = state == SUSPEND and came_from[-1] == BUDGET_REVIEW
     if not is_paused and state != BUDGET_REVIEW:
@@ -548,11 +516,8 @@ def _path_out_of_review(before: AgentStatus, verdict: str) -> tuple[str, ...]:
 def _check_path_argument(
     path: tuple[object, ...], machine: object, agent: object, why: object, key: object
 ) -> None:
-    found = [
-        problem
-        for index, to in enumerate(path)
-        for problem in text_problems(to, f"path[{index}]", max_length=64)
-    ]
+    checked = (text_problems(to, f"path[{at}]", max_length=64) for at, to in enumerate(path))
+    found = [problem for problems in checked for problem in problems]
     if not 0 < len(path) <= MAX_STEPS:
         expected = f"1 to {MAX_STEPS} states"
         found.append(Problem("path", "wrong_length", f"{len(path)} states", expected))
@@ -566,12 +531,6 @@ def _common_problems(agent: object, why: object, key: object) -> list[Problem]:
     found = agent_problems(agent, "agent")
     found += text_problems(why, "why", required=False, max_length=MAX_WHY)
     return found + ([] if key == "" else text_problems(key, "key", max_length=200))
-
-
-def _lease_error(held: Lease) -> GateRefused:
-    message = f"{held.agent} is {_place(held)}"
-    problem = Problem("task", "leased", message, "an agent without a task")
-    return GateRefused(REFUSED, [problem], next_step="Release that lease first, or wait for it.")
 
 
 def _log(name: str = "passdown.agents") -> Logger:
@@ -597,12 +556,6 @@ def instance_name(agent: str, place: str) -> str:
         return name
     mark = hashlib.blake2b(agent.encode(), digest_size=4).hexdigest()
     return f"{agent[: MAX_AGENT - len(place) - 10]}-{mark}.{place}"
-
-
-def _is_instance(name: str, agent: str) -> bool:
-    """Whether a name is that of an agent in a run."""
-    found = _PLACE.search(name)
-    return found is not None and instance_name(agent, found[1]) == name
 
 
 class RunAgents:
@@ -634,8 +587,8 @@ class RunAgents:
         name = instance_at(run, turn)
         self._try(lambda: self.states.lease(name, run.task, run.run))
         if self.states.state(name) in (BUDGET_REVIEW, SUSPEND):
-            review = _latest_review(run, turn.agent, before=turn.number)
-            verdict, guidance = (review.verdict, review.summary) if review else ("continue", "")
+            reviews = [each for each in _reviews(run, turn.agent) if each.number < turn.number]
+            verdict, guidance = (reviews[-1].verdict, reviews[-1].summary) if reviews else ("", "")
             self._try(lambda: self.states.settle_review(name, verdict or "continue", guidance))
         state = WORKING_STATES.get(run.relay.legs[turn.leg].phase, CODING)
         self._reach(name, state, f"leg {turn.leg}")
@@ -693,7 +646,11 @@ class RunAgents:
             message = f"{name} has done nothing here yet, so it isn't known to be WAITING"
             expected = "an agent with a profile, a handoff or a part in a run"
             return Problem("agents", "unknown_agent", message, expected)
-        return busy and Problem("agents", "busy", f"{name} is {_activity(busy)}")
+        if busy is None:
+            return None
+        machine = "" if busy.machine == CODER else f" ({busy.machine})"
+        lease = f", {_place(busy.lease)}" if busy.lease else ""
+        return Problem("agents", "busy", f"{name} is in {busy.state}{machine}{lease}")
 
     def is_abandoned(self, lease: Lease | None) -> bool:
         """Whether the process that a lease's run was in has ended, in the middle of a turn."""
@@ -705,7 +662,7 @@ class RunAgents:
 
     def _is_known(self, name: str) -> bool:
         """Whether an agent has a profile, has handed off, or is an agent of a run."""
-        context = self._streams.context
+        context = context_of(self._workspace)
         if name in context.profiles().names():
             return True
         with context.store.reading() as reader:
@@ -758,7 +715,9 @@ class RunAgents:
                     why = excerpt(run.why or run.status, MAX_WHY // 10)
                     self._end(lease, is_done=run.status == "completed", why=why)
                     is_over = True
-                elif _is_under_review(run, agent):
+                elif any(asked.agent == agent for asked in run.asked) or any(
+                    turn.is_open for turn in _reviews(run, agent)
+                ):
                     self._review(run, name, agent)
             # An express item brings its file with its commit, and touches no file of the user's.
             if is_over and run.lane != EXPRESS:
@@ -768,7 +727,7 @@ class RunAgents:
         """Write what was recorded as knowledge to its file; a fault is logged."""
         from passdown.knowledge.sync import sync_after_completion
 
-        for problem in sync_after_completion(self._streams.context):
+        for problem in sync_after_completion(context_of(self._workspace)):
             _log().warning("%s: %s", run.run, visible(problem.line()))
 
     def _review(self, run: Run, name: str, agent: str) -> None:
@@ -776,10 +735,10 @@ class RunAgents:
         if self.states.state(name) == SUSPEND:
             return
         self._reach(name, BUDGET_REVIEW, USED_UP)
-        last = _latest_review(run, agent, before=len(run.legs) + 1)
+        reviews = _reviews(run, agent)
         is_asked = any(request.agent == agent for request in run.asked)
-        if last is not None and last.verdict == ESCALATE and is_asked:
-            self._try(lambda: self.states.settle_review(name, ESCALATE, last.summary))
+        if reviews and reviews[-1].verdict == ESCALATE and is_asked:
+            self._try(lambda: self.states.settle_review(name, ESCALATE, reviews[-1].summary))
 
     def _end(self, lease: Lease, *, is_done: bool, why: str) -> None:
         """End an instance. Every worker that sees the end of a run does this; the keys make it
@@ -801,28 +760,11 @@ class RunAgents:
             _log("passdown.relay").warning("an agent's state is unchanged: %s", error)
 
 
-def _activity(status: AgentStatus) -> str:
-    machine = "" if status.machine == CODER else f" ({status.machine})"
-    lease = f", {_place(status.lease)}" if status.lease else ""
-    return f"in {status.state}{machine}{lease}"
-
-
 def _place(lease: Lease) -> str:
     return f"on {lease.task} in {lease.run}" if lease.run else f"on {lease.task}"
 
 
-def _latest_review(run: Run, agent: str, *, before: int) -> LegRun | None:
-    """The latest review of an agent before a turn."""
+def _reviews(run: Run, agent: str) -> list[LegRun]:
+    """The reviews of an agent, in order."""
     legs = run.relay.legs
-    reviews = [
-        each
-        for each in run.legs.values()
-        if each.kind == REVIEW and each.number < before and legs[each.leg].agent == agent
-    ]
-    return reviews[-1] if reviews else None
-
-
-def _is_under_review(run: Run, agent: str) -> bool:
-    legs = run.relay.legs
-    reviewed = [t for t in run.open_legs if t.kind == REVIEW and legs[t.leg].agent == agent]
-    return bool(reviewed) or any(request.agent == agent for request in run.asked)
+    return [t for t in run.legs.values() if t.kind == REVIEW and legs[t.leg].agent == agent]

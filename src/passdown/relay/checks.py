@@ -99,8 +99,8 @@ def _file_result(root: str, entry: JsonObject) -> tuple[str, str]:
 
 
 def _command_result(root: str, entry: JsonObject, timeout_s: float) -> tuple[str, str]:
+    shell = ["/bin/sh", "-c", entry["command"]] if entry.get("shell") else []
     try:
-        shell = ["/bin/sh", "-c", entry["command"]] if entry.get("shell") else []
         argv = shell or shlex.split(entry["command"])
     except ValueError as error:
         return "failed", f"can't be read as a command ({error})"

@@ -38,10 +38,11 @@ from passdown.relay.messages import (
 )
 from passdown.relay.prompts import PromptSubject, Templates, minimal_text, system_text
 from passdown.relay.run import APPROVALS, VERDICTS
+from passdown.workspace.context import context_of
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
     from os import PathLike
 
     from passdown.core.record import Record
@@ -97,7 +98,12 @@ class Conversation:
     def context(self, chapter: Chapter | None = None) -> ConversationContext:
         """What the agent sees now, or saw of a chapter; a chapter that is due is begun."""
         with self._lock:
-            return self._settled() if chapter is None else self._chapter(chapter)
+            if chapter is None:
+                return self._settled()
+            stream, start = self._owned(chapter)
+            records = self._owner.streams.records(stream)
+            empty = ConversationContext(stream)
+            return fold_context(empty, records, lambda record, _: record.position == start)
 
     def messages(self, chapter: Chapter | None = None) -> list[Message]:
         """The context as messages, within the window; raises InvalidInput if not even the last
@@ -105,8 +111,7 @@ class Conversation:
         """
         context, owner = self.context(chapter), self._owner
         where = command_for(context.stream)
-        found = compact(context.messages(), owner.room, owner.tokens, where=where)
-        return list(found.messages)
+        return list(compact(context.messages(), owner.room, owner.tokens, where=where).messages)
 
     @property
     def where(self) -> str:
@@ -132,7 +137,15 @@ class Conversation:
         checked = self._signed(message_of(message))
         with self._lock:
             at = self._settled().chapter if chapter is None else self._owned(chapter)
-            at = self._recorded(at, checked, key)
+            body = {"chapter": at.start, "message": checked.document()}
+            entry = StreamEntry(at.stream, MESSAGE, checked.by or self.agent, body, key)
+            try:
+                self._owner.streams.add(entry)
+            except KeyReused:
+                known = self.keyed(key, at)
+                if known is None or known[1] != checked:
+                    raise
+                at = known[0]  # recorded before, in an earlier chapter
             current = self._read(at.stream, self._lease_read)
             if at == current.chapter:
                 self._compact(current)
@@ -159,17 +172,16 @@ class Conversation:
         """All messages ever, across resets and compactions: of a task or of all."""
         streams, end = self._owner.streams, f"/{self.agent}/{self.peer}"
         prefix = f"{CONVERSATION_STREAM}{task}/" if task else CONVERSATION_STREAM
-        found: list[tuple[int, TranscriptEntry]] = []
-        for head in streams.streams(prefix):
-            if head.stream.endswith(end):
-                found += _transcript_entries(head.stream, streams.records(head.stream))
+        own = (head.stream for head in streams.streams(prefix) if head.stream.endswith(end))
+        found = [said for stream in own for said in _transcript(stream, streams.records(stream))]
         return [said for _, said in sorted(found, key=lambda each: each[0])]
 
     def _settled(self, asked: str = "", key: str = "") -> ConversationContext:
         """The context after every chapter that is due has begun."""
         while True:
             lease = self._lease()
-            context = self._read(self._stream(lease), _lease_document(lease))
+            stream = conversation_stream(self.agent, self.peer, lease.task if lease else "")
+            context = self._read(stream, lease and lease.document())
             why = self._due(context, lease, asked, is_keyed=bool(key))
             if self._lease() != lease:
                 continue  # what was read may be of an earlier lease
@@ -203,7 +215,7 @@ class Conversation:
         Raises Conflict if something was added meanwhile. Earlier messages stay recorded.
         """
         system, fault = self._owner.system_message(self.peer, lease)
-        body: dict[str, Any] = {"lease": _lease_document(lease), "why": why, "system": system}
+        body: dict[str, Any] = {"lease": lease and lease.document(), "why": why, "system": system}
         body |= {"fault": fault} if fault else {}
         entry = StreamEntry(context.stream, RESET, self.agent, body, key, expect=context.position)
         try:
@@ -236,40 +248,24 @@ class Conversation:
         fields = {"stream": context.stream, "dropped": found.dropped, "kept_from": kept_from}
         _LOG.info("%s: %d messages compacted", context.stream, found.dropped, extra=fields)
 
-    def _recorded(self, at: Chapter, message: Message, key: str) -> Chapter:
-        author = message.by or self.agent
-        body = {"chapter": at.start, "message": message.document()}
-        try:
-            self._owner.streams.add(StreamEntry(at.stream, MESSAGE, author, body, key))
-        except KeyReused:
-            known = self.keyed(key, at)
-            if known is None or known[1] != message:
-                raise
-            return known[0]  # recorded before, in an earlier chapter
-        return at
-
     def _signed(self, message: Message) -> Message:
         """A message with its author, who must be one of the two."""
         names = {"user": self.peer, "assistant": self.agent}
         expected = names.get(message.role, message.by)
-        problem = None
+        problems: list[Problem] = []
         if message.role == "system":
             where, fix = "message.role", "reset the conversation"
-            problem = Problem(where, "not_allowed", "only a reset adds one", "another", fix)
+            problems = [Problem(where, "not_allowed", "only a reset adds one", "another", fix)]
         elif expected == EVERYONE and not message.by:
-            problem = Problem("message.by", "empty", "is missing", "the sender")
+            problems = [Problem("message.by", "empty", "is missing", "the sender")]
         elif expected != EVERYONE and message.by not in ("", expected):
             shown = f"{message.by!r} isn't part of this conversation"
-            problem = Problem("message.by", "other_author", shown, expected)
-        if problem is not None:
-            raise InvalidInput("the message is refused; nothing was recorded", [problem])
+            problems = [Problem("message.by", "other_author", shown, expected)]
+        raise_problems("the message is refused; nothing was recorded", problems)
         return message if expected == EVERYONE else message._replace(by=expected)
 
     def _lease(self) -> Lease | None:
         return None if self.peer == EVERYONE else self._owner.lease_of(self.peer)
-
-    def _stream(self, lease: Lease | None) -> str:
-        return conversation_stream(self.agent, self.peer, lease.task if lease else "")
 
     def _read(self, stream: str, lease: dict[str, Any] | None) -> ConversationContext:
         """The context of a lease with everything that was added, by any process.
@@ -283,12 +279,6 @@ class Conversation:
         self._lease_read = lease
         return self._context
 
-    def _chapter(self, chapter: Chapter) -> ConversationContext:
-        stream, start = self._owned(chapter)
-        records = self._owner.streams.records(stream)
-        empty = ConversationContext(stream)
-        return fold_context(empty, records, lambda record, _: record.position == start)
-
     def _owned(self, chapter: Chapter) -> Chapter:
         if chapter.stream.endswith(f"/{self.agent}/{self.peer}") and chapter.start > 0:
             return chapter
@@ -301,13 +291,6 @@ def command_for(stream: str) -> str:
     return f"passdown show {shlex.quote(stream)}"
 
 
-def _lease_document(lease: Lease | None) -> dict[str, Any] | None:
-    """What a reset records of a lease: it says whose chapter it begins."""
-    if lease is None:
-        return None
-    return {"task": lease.task, "number": lease.number, "run": lease.run}
-
-
 def _is_same(known: dict[str, Any] | None, lease: dict[str, Any] | None) -> bool:
     """Whether two leases share chapters: one that a run gets again when it is resumed, or asked
     after its end, continues what was said before.
@@ -317,11 +300,10 @@ def _is_same(known: dict[str, Any] | None, lease: dict[str, Any] | None) -> bool
     return all(known[name] == lease[name] for name in ("task", "run"))
 
 
-def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, TranscriptEntry]]:
+def _transcript(stream: str, records: list[Record]) -> Iterator[tuple[int, TranscriptEntry]]:
     """The entries of a stream, each with its position in the whole store."""
     task = stream.removeprefix(CONVERSATION_STREAM).partition("/")[0]
     leases: dict[int, int] = {}
-    found: list[tuple[int, TranscriptEntry]] = []
     for record in records:
         body = record.document()
         if record.kind == RESET:
@@ -332,8 +314,7 @@ def _transcript_entries(stream: str, records: list[Record]) -> list[tuple[int, T
         else:
             continue
         said = TranscriptEntry(record.at, task, leases.get(chapter, 0), chapter, message)
-        found.append((record.seq, said))
-    return found
+        yield record.seq, said
 
 
 class Conversations:
@@ -368,15 +349,18 @@ class Conversations:
         has_brief: bool = False,
     ) -> None:
         self.streams = WorkspaceStreams(workspace)
-        settings = self.streams.context.settings
+        settings = context_of(workspace).settings
         window = window or settings.window
         reply_room = min(MAX_REPLY_ROOM, window // 4) if reply_room is None else reply_room
         margin = window // 50 if margin is None else margin
         problems = agent_problems(agent, "agent") + text_type_problems(role=role, rules=rules)
-        problems += _age_problems(max_age_hours) + _sharing_problems(sharing)
-        problems += _window_problems(window, reply_room, margin)
+        is_number = isinstance(max_age_hours, int | float) and not isinstance(max_age_hours, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_number or not 0 <= max_age_hours < 1e9:
+            shown, expected = repr(max_age_hours)[:40], "0 (no limit) or more"
+            problems.append(Problem("max_age_hours", "out_of_range", shown, expected))
+        problems += _sharing_problems(sharing) + _window_problems(window, reply_room, margin)
         raise_problems("the options are invalid", problems)
-        own = os.path.join(self.streams.context.place.home, "templates")
+        own = os.path.join(context_of(workspace).place.home, "templates")
         self.agent = agent
         self.templates = Templates(templates or (own if os.path.isdir(own) else ""))
         self._workspace = workspace
@@ -388,8 +372,17 @@ class Conversations:
         self.room = window - reply_room - margin
         self.tokens = lru_cache(1_024)(self._counter.tokens)
         self.max_age_s = max_age_hours * 3_600
-        self.summarise = _logging_failures(summary) if summary else None
+        self._summary = summary
         self.lease_of = leases.current_lease
+
+    def summarise(self, messages: list[Message]) -> str:
+        """The caller's summary of some messages; "" gives the built-in one, as after a failure."""
+        try:
+            return str(self._summary(messages) or "") if self._summary else ""
+        except Exception as error:  # noqa: BLE001 - the message is recorded all the same
+            shown = f"{type(error).__name__}: {excerpt(str(error), 200)}"
+            _LOG.warning("the summary function failed: %s", shown, extra={"fault": shown})
+            return ""
 
     def with_peer(self, peer: str) -> Conversation:
         """The conversation with a peer, always the same object; a chapter that is due is begun."""
@@ -444,13 +437,6 @@ def _checked_peer(peer: str) -> str:
     return peer
 
 
-def _age_problems(hours: float) -> list[Problem]:
-    is_number = isinstance(hours, int | float) and not isinstance(hours, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if is_number and 0 <= hours < 1e9:
-        return []
-    return [Problem("max_age_hours", "out_of_range", repr(hours)[:40], "0 (no limit) or more")]
-
-
 def _window_problems(window: int, reply_room: int, margin: int) -> list[Problem]:
     problems = number_problems(window, "window", MIN_WINDOW)
     problems += [] if problems else number_problems(reply_room, "reply_room", 0, window)
@@ -473,20 +459,6 @@ def _sharing_problems(sharing: str | Pairs) -> list[Problem]:
         for index, pair in enumerate(sharing)
         if isinstance(pair, str) or len(pair) != 2
     ]
-
-
-def _logging_failures(summary: Callable[[list[Message]], str]) -> Callable[[list[Message]], str]:
-    """A summary function whose failures are logged; the built-in summary follows."""
-
-    def summarise(messages: list[Message]) -> str:
-        try:
-            return str(summary(messages) or "")
-        except Exception as error:  # noqa: BLE001 - the message is recorded all the same
-            shown = f"{type(error).__name__}: {excerpt(str(error), 200)}"
-            _LOG.warning("the summary function failed: %s", shown, extra={"fault": shown})
-            return ""
-
-    return summarise
 
 
 REVIEWS = {
@@ -556,8 +528,7 @@ def ask(
     request = _AgentRequest(conversations, sender, "question", task, key)
     with request.conversation.turn:
         request.put(content, 1)
-        message = request.answered(answer, use_tool, 1)
-        done = 1
+        done, message = 1, request.answered(answer, use_tool, 1)
         while message.tool_calls and done < rounds:
             done += 1
             message = request.answered(answer, use_tool, done)
@@ -612,7 +583,19 @@ class _AgentRequest:
     def __init__(
         self, conversations: Conversations, sender: str, template: str, task: str, key: str
     ) -> None:
-        self.conversation, self.chapter, self._task = _begin_request(conversations, sender, task)
+        while True:
+            self._task = conversations.task_of(sender)
+            if task and task != self._task:
+                shown, own = f"the request says {excerpt(task)!r}", self._task
+                expected = f"{own}, as in the lease" if own else "no task: there is no lease"
+                problem = Problem("task", "other_task", shown, expected)
+                raise InvalidInput(_REFUSED, [problem])
+            self.conversation = conversations.with_peer(sender)
+            self.chapter = self.conversation.context().chapter
+            # The lease may have changed between the two reads.
+            own = conversation_stream(conversations.agent, sender, self._task)
+            if self.chapter.stream == own or not conversations.has_own(sender):
+                break
         self._templates = conversations.templates
         self._sender = sender
         self._template = template
@@ -661,22 +644,3 @@ class _AgentRequest:
 
     def _named(self, done: int, part: str) -> str:
         return f"{self._key}/{done}/{part}" if self._key else ""
-
-
-def _begin_request(
-    conversations: Conversations, sender: str, task: str
-) -> tuple[Conversation, Chapter, str]:
-    """The sender's conversation, its chapter, and the task of the lease."""
-    while True:
-        leased = conversations.task_of(sender)
-        if task and task != leased:
-            shown = f"the request says {excerpt(task)!r}"
-            expected = f"{leased}, as in the lease" if leased else "no task: there is no lease"
-            problem = Problem("task", "other_task", shown, expected)
-            raise InvalidInput(_REFUSED, [problem])
-        conversation = conversations.with_peer(sender)
-        chapter = conversation.context().chapter
-        # The lease may have changed between the two reads.
-        own = conversation_stream(conversation.agent, sender, leased)
-        if chapter.stream == own or not conversations.has_own(sender):
-            return conversation, chapter, leased

@@ -8,15 +8,36 @@ carrying the item out again gives one commit.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.core.graph import Edge, Graph, Node, graph_of
+from passdown.core import graph
+from passdown.core.arguments import priority_problem
 from passdown.core.kinds import EXPRESS_STREAM, RUN_STREAM, stream_of
-from passdown.core.names import id_problems
-from passdown.core.text import storable_values, visible
+from passdown.core.names import id_problems, normal_path
+from passdown.core.record import canonical_bytes, digest_bytes
+from passdown.core.redaction import redact_value
+from passdown.core.schema import (
+    AGENT,
+    TASK_ID,
+    TIME,
+    Choice,
+    List,
+    Map,
+    Optional,
+    Text,
+    check,
+    declare,
+    fields_of,
+    shape,
+)
+from passdown.core.text import child_path, storable_values, text_problems, visible
 from passdown.core.times import parse_time, stamp
 from passdown.errors import (
     Conflict,
@@ -32,40 +53,400 @@ from passdown.errors import (
 from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph, write_graph
 from passdown.knowledge.sync import update_graph
+from passdown.relay import git
 from passdown.relay.agents import RunAgents
 from passdown.relay.engine import worker_name
-from passdown.relay.express_items import (
-    ExpressItem,
-    commit_message,
-    express_item,
-    read_patch,
-    request_body,
-    task_description,
-)
-from passdown.relay.git import (
-    LOCK_TIMEOUT_S,
-    Commit,
-    PullRequest,
-    PullRequestSpec,
-    Repository,
-    Worktree,
-    locked,
-    open_pull_request,
-)
 from passdown.relay.run import AGAIN, ERROR, LEG, RUNNING, LegRun, Run, relay_of
 from passdown.relay.runs import EXPRESS, EXPRESS_RUN, Runs, next_commands
+from passdown.workspace.context import context_of
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from passdown.core.record import Record
     from passdown.core.types import JsonObject
-    from passdown.relay.express_items import ExpressChange
     from passdown.relay.run import Relay
     from passdown.workspace import Workspace
 
-    OpenPullRequest = Callable[[str, PullRequestSpec], PullRequest]
+    OpenPullRequest = Callable[[str, git.PullRequestSpec], git.PullRequest]
+
+MAX_EXPRESS_ID = 80
+MAX_REASON = 4_000
+MAX_CONTENT_BYTES = 1_048_576
+"""The most text in one item; its record keeps all of it."""
+DEFAULT_FILE = "knowledge.dot"
+DEFAULT_AGENT = "coder"
+BRANCH = "passdown/express-"
+KNOWLEDGE_ACTIONS = ("append", "replace")
+FILE_ACTIONS = ("write", "append", "delete")
+MAX_FILES = 50
+MAX_ENTRIES = 1_000
+
+# A revision is given to git as one word; this keeps options, ranges and searches out of it.
+_BASE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}", re.ASCII)
+_REFUSED = "the express item is refused; nothing was changed"
+
+
+def _express_id_problems(given: object, where: str) -> list[Problem]:
+    problems = id_problems(given, where)
+    if problems or not isinstance(given, str):
+        return problems
+    if len(given) > MAX_EXPRESS_ID:
+        return [Problem(where, "too_long", f"{len(given)} characters", f"at most {MAX_EXPRESS_ID}")]
+    if ".." in given or given.endswith((".", ".lock")):
+        expected = "no two dots in a row, and no dot or .lock at the end"
+        return [Problem(where, "invalid_id", f"{given!r} can't be part of a branch name", expected)]
+    return []
+
+
+def _base_problems(given: object, where: str) -> list[Problem]:
+    if isinstance(given, str) and _BASE.fullmatch(given) and ".." not in given:
+        return []
+    return [Problem(where, "invalid_base", repr(given)[:80], "a branch, a tag or a commit")]
+
+
+def _content_problems(given: object, where: str) -> list[Problem]:
+    found = text_problems(given, where, required=False, max_length=MAX_CONTENT_BYTES)
+    # A file may hold any number of combining marks: it isn't shown to agents.
+    return [problem for problem in found if problem.code != "too_many_marks"]
+
+
+def _knowledge_file_problems(path: object, where: str) -> list[Problem]:
+    """`.passdown/knowledge.dot` (or `.json`) is allowed, and the extension gives the format."""
+    if isinstance(path, str) and normal_path(path) in git.KNOWLEDGE_FILES:
+        return []
+    problems = git.file_problems(path, where)
+    if not problems and isinstance(path, str) and not path.endswith(git.KNOWLEDGE_ENDINGS):
+        expected = f"a name that ends in {' or '.join(git.KNOWLEDGE_ENDINGS)}"
+        message = f"{path[-80:]!r} isn't a knowledge file"
+        problems = [Problem(where, "invalid_path", message, expected)]
+    return problems
+
+
+def _size_problems(data: bytes, where: str) -> list[Problem]:
+    if len(data) <= MAX_CONTENT_BYTES:
+        return []
+    expected = f"at most {MAX_CONTENT_BYTES:,} bytes in all; create a task for more"
+    return [Problem(where, "too_large", f"{len(data):,} bytes", expected)]
+
+
+_REASON, _CONTENT = Text(partial(text_problems, max_length=MAX_REASON)), Text(_content_problems)
+_FILE = Text(git.file_problems, normal_path)
+
+
+@shape
+class ExpressFields:
+    """The fields of every item. The first of `agents` that is WAITING carries it out."""
+
+    by: str = declare(AGENT)
+    reason: str = declare(_REASON)
+    id: str = declare(Text(_express_id_problems), default="")
+    task: str = declare(TASK_ID, default="")
+    base: str = declare(Text(_base_problems), default="")
+    created: str = declare(TIME, default="")
+    agents: tuple[str, ...] = declare(List(AGENT, most=MAX_FILES, takes_one=True), default=())
+
+
+@shape
+class KnowledgeUpdate(ExpressFields):
+    """Nodes and edges (entries with a source) for a knowledge file."""
+
+    entries: tuple[Any, ...] = declare(List(Map(), least=1, most=MAX_ENTRIES))
+    action: str = declare(Choice(*KNOWLEDGE_ACTIONS))
+    file_path: str = declare(Text(_knowledge_file_problems, normal_path), default="")
+
+
+@shape
+class HotFix(ExpressFields):
+    """Files with their new texts, or a patch."""
+
+    files: Mapping[str, str] | None = declare(
+        Optional(Map(_CONTENT, key=_FILE, least=1, most=MAX_FILES)), default=None
+    )
+    patch: str | None = declare(Optional(_CONTENT), default=None)
+    message: str = declare(_REASON, default="")
+
+
+@shape
+class FileTask(ExpressFields):
+    """One file to write, append to or delete."""
+
+    path: str = declare(_FILE)
+    action: str = declare(Choice(*FILE_ACTIONS), default=FILE_ACTIONS[0])
+    content: str | None = declare(Optional(_CONTENT), default=None)
+    message: str = declare(_REASON, default="")
+
+
+class ExpressChange(NamedTuple):
+    """One change of an item: `write`, `append`, `delete`, `patch` (without a path; the text is the
+    patch), or of knowledge `learn` and `learn_only`.
+    """
+
+    action: str
+    path: str = ""
+    text: str = ""
+    nodes: tuple[graph.Node, ...] = ()
+    edges: tuple[graph.Edge, ...] = ()
+
+
+class ExpressItem(NamedTuple):
+    """A checked express item: make it with `express_item`.
+
+    `content` holds the fields of its kind as plain JSON; `base` is the branch or commit that it
+    changes, `created` a time in its stored form. The first of `agents` that is WAITING carries it
+    out.
+    """
+
+    id: str
+    kind: str
+    by: str
+    reason: str
+    content: Mapping[str, Any]
+    task: str = ""
+    base: str = "HEAD"
+    created: str = ""
+    agents: tuple[str, ...] = (DEFAULT_AGENT,)
+
+    @property
+    def branch(self) -> str:
+        """The branch that its commit is on."""
+        return BRANCH + self.id
+
+    @property
+    def title(self) -> str:
+        """Its message in one line, or else its reason."""
+        lines = str(self.content.get("message") or self.reason).strip().splitlines()
+        return f"{' '.join(lines[0].split())[:72].rstrip()}"
+
+    def changes(self) -> tuple[ExpressChange, ...]:
+        """The changes that it stands for, in order."""
+        return KINDS[self.kind].changes(dict(self.content))
+
+    def digest(self) -> str:
+        """A digest of everything but its id, time and agents."""
+        said = [self.kind, self.by, self.reason, self.task, self.base, dict(self.content)]
+        return digest_bytes(canonical_bytes(said)).removeprefix("sha256:")
+
+    def to_dict(self) -> JsonObject:
+        """The item as a plain JSON object, which `express_item` reads back."""
+        return {**self._asdict(), "content": dict(self.content), "agents": list(self.agents)}
+
+
+class ExpressKind(NamedTuple):
+    """A kind of item: its declared fields, the changes that its content stands for, and what is
+    checked beyond the single fields; that gives the content as it is recorded.
+    """
+
+    shape: type[ExpressFields]
+    changes: Callable[[JsonObject], tuple[ExpressChange, ...]]
+    content: Callable[[JsonObject, list[Problem]], JsonObject] = lambda content, _: content
+
+
+def express_item(given: object, *, now: str) -> ExpressItem:
+    """Check plain data and make an item of it; `now` is its time unless it has one.
+
+    Fields of the kind are next to the common ones, or under `content` or `payload`; the kind is
+    given as `kind` or `type`, `hot_fix` or `HOT_FIX`. Without an id it gets one derived from its
+    content, so the same again is the same item. Raises InvalidInput with every problem.
+    """
+    if isinstance(given, ExpressItem):
+        given = given.to_dict()
+    if not isinstance(given, dict):
+        problem = Problem("", "wrong_type", f"{type(given).__name__} given", "an object")
+        raise InvalidInput(_REFUSED, [problem])
+    fields = _flattened(cast("JsonObject", given))
+    said = fields.pop("kind", None)
+    name = said.lower().replace("-", "_") if isinstance(said, str) else ""
+    kind = KINDS.get(name)
+    read, checks = check(kind.shape if kind else ExpressFields, fields)
+    problems = list(checks.errors)
+    common = fields_of(ExpressFields)
+    content: JsonObject = {}
+    if kind is None:
+        problems.append(_not_a_kind(said))
+    else:
+        known = fields_of(kind.shape)
+        content = {
+            field: read[field]
+            for field in known
+            if field not in common and (read[field], fields.get(field)) != (None, None)
+        }
+        unknown = [field for field in fields if field not in known]
+        problems += [_unknown(field, fields[field], known) for field in unknown]
+        content = kind.content(content, problems)
+    problems += _secret_problems(fields)
+    if problems:
+        raise InvalidInput(_REFUSED, problems, next_step="Fix these and send it again.")
+    head = {"task": read["task"], "base": read["base"] or "HEAD", "created": read["created"] or now}
+    agents = tuple(dict.fromkeys(read["agents"])) or (DEFAULT_AGENT,)
+    item = ExpressItem(read["id"], name, read["by"], read["reason"], content, **head, agents=agents)
+    return item if item.id else item._replace(id=f"x{item.digest()[:16]}")
+
+
+def _flattened(given: JsonObject) -> JsonObject:
+    """All fields side by side."""
+    given = dict(given)
+    if "kind" not in given and "type" in given:
+        given["kind"] = given.pop("type")
+    for name in ("content", "payload"):
+        if isinstance(given.get(name), dict):
+            given = {**given.pop(name), **given}
+    return given
+
+
+def _not_a_kind(given: object) -> Problem:
+    expected = f"one of {', '.join(KINDS)}"
+    if given is None:
+        return Problem("kind", "required", "is missing", expected)
+    close = get_close_matches(str(given).lower(), KINDS, 1)
+    fix = f"did you mean {close[0]}?" if close else ""
+    return Problem("kind", "invalid_choice", repr(given)[:80], expected, fix)
+
+
+def _unknown(name: object, value: object, known: Mapping[str, object]) -> Problem:
+    if name == "priority":
+        return priority_problem(value, "priority")
+    expected = f"one of {', '.join(('kind', *known))}"
+    return Problem(str(name)[:80], "unknown_field", "unknown field", expected)
+
+
+def _secret_problems(fields: JsonObject) -> list[Problem]:
+    """Secrets are removed from records, so what is carried out would differ from what was sent."""
+    return [
+        Problem(str(name), "secret", f"contains what looks like a secret ({kind})", "no secret")
+        for name, value in fields.items()
+        for kind in redact_value(value)[1]
+    ]
+
+
+def _knowledge_content(content: JsonObject, problems: list[Problem]) -> JsonObject:
+    """The content with entries as normalized nodes and edges."""
+    entries: list[JsonObject] = content.get("entries") or []
+    places = {
+        name: [at for at, entry in enumerate(entries) if ("source" in entry) is is_edge]
+        for name, is_edge in (("nodes", False), ("edges", True))
+    }
+    given = ([entries[at] for at in places[name]] for name in places)
+    try:
+        nodes, edges = graph.graph_values(*given)
+        # The target of an edge may be known to the ledger: it is checked when it is recorded.
+        found = [p for p in graph.check_graph(nodes, edges) if p.code != "unknown_node"]
+        found += graph.reserved_problems(nodes, edges)
+    except InvalidInput as error:
+        nodes, edges, found = [], [], list(error.problems)
+    problems += [_at_entry(problem, places) for problem in found]
+    documents = [*map(graph.part_document, nodes), *map(graph.part_document, edges)]
+    problems += _size_problems(canonical_bytes(documents) if not found else b"", "entries")
+    return {**content, "entries": documents, "file_path": content["file_path"] or DEFAULT_FILE}
+
+
+def _at_entry(problem: Problem, places: dict[str, list[int]]) -> Problem:
+    """A problem of `nodes[0]` with the path of the entry."""
+    listed, _, rest = problem.path.partition("[")
+    number, mark, rest = rest.partition("]")
+    if listed not in places or not mark or not number.isdigit():
+        return problem
+    return problem._replace(path=f"entries[{places[listed][int(number)]}]{rest}")
+
+
+def _knowledge_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
+    entries: list[JsonObject] = content["entries"]
+    given = ([e for e in entries if ("source" in e) is is_edge] for is_edge in (False, True))
+    nodes, edges = graph.graph_values(*given)
+    action = "learn" if content["action"] == "append" else "learn_only"
+    return (ExpressChange(action, content["file_path"], "", tuple(nodes), tuple(edges)),)
+
+
+def _hot_fix_content(content: JsonObject, problems: list[Problem]) -> JsonObject:
+    if ("files" in content) == ("patch" in content):
+        problems.append(Problem("files", "required", "files and patch", "either files or a patch"))
+        return {}
+    if "patch" in content:
+        patch = content["patch"] or ""
+        read = git.read_patch(patch) if isinstance(patch, str) else git.Patch((), 0, ())
+        problems += read.problems
+        problems += [p for path in read.paths for p in git.file_problems(path, "patch")]
+        return content
+    files: dict[str, str] | None = content["files"]
+    if files is None:
+        problems.append(Problem("files", "required", "is empty", "either files or a patch"))
+        return {}
+    checked: dict[str, str] = {}
+    for path, text in files.items():
+        if normal_path(path) in checked:
+            where = child_path("files", path)
+            problems.append(Problem(where, "duplicate_path", "is given twice", "each file once"))
+        checked[normal_path(path)] = text
+    data = "".join(map(str, checked.values())).encode("utf-8", "replace")
+    problems += _size_problems(data, "files")
+    return {**content, "files": checked}
+
+
+def _hot_fix_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
+    if "patch" in content:
+        return (ExpressChange("patch", text=content["patch"]),)
+    return tuple(ExpressChange("write", path, text) for path, text in content["files"].items())
+
+
+def _file_content(content: JsonObject, problems: list[Problem]) -> JsonObject:
+    is_missing = "content" not in content
+    text = content.pop("content", None) or ""
+    if content["action"] == "delete":
+        if text:
+            problems.append(Problem("content", "not_here", "given to delete a file", "none"))
+        return content
+    if is_missing:
+        problems.append(Problem("content", "required", "is missing", "the text of the file"))
+    return {**content, "content": text}
+
+
+def _file_changes(content: JsonObject) -> tuple[ExpressChange, ...]:
+    return (ExpressChange(content["action"], content["path"], content.get("content", "")),)
+
+
+KINDS: Mapping[str, ExpressKind] = {
+    "knowledge_update": ExpressKind(KnowledgeUpdate, _knowledge_changes, _knowledge_content),
+    "hot_fix": ExpressKind(HotFix, _hot_fix_changes, _hot_fix_content),
+    "file_task": ExpressKind(FileTask, _file_changes, _file_content),
+}
+
+_MAX_SHOWN = 40_000
+
+
+def commit_message(item: ExpressItem, agent: str, mark: str) -> str:
+    """The commit message of an item that an agent carried out; the last lines are trailers."""
+    given = visible(str(item.content.get("message") or ""), keep_newlines=True).strip()
+    reason = visible(item.reason, keep_newlines=True).strip()
+    parts = [visible(item.title)]
+    parts += [text for text in (given, reason) if text and text != parts[0]]
+    trailers = [mark, f"Passdown-Kind: {item.kind}", f"Passdown-By: {item.by}"]
+    trailers.append(f"Passdown-Carried-Out-By: {agent}")
+    trailers += [f"Passdown-Task: {item.task}"] if item.task else []
+    return "\n\n".join([*parts, "\n".join(trailers)]) + "\n"
+
+
+def request_body(item: ExpressItem, facts: Mapping[str, Any]) -> str:
+    """The text of an item's pull request; `facts` are those of the commit."""
+    lines = [visible(item.reason, keep_newlines=True), "", f"- {item.kind} {item.id}"]
+    lines += [f"- by {item.by}", f"- carried out by {facts['agent']}"]
+    lines += [f"- commit {facts['commit']}"]
+    lines += [f"- task {item.task}"] if item.task else []
+    lines += [f"- changes {visible(path)}" for path in facts["files"]]
+    lines += [f"- {visible(Problem(**report).line())}" for report in facts["reports"]]
+    return "\n".join(lines) + "\n"
+
+
+def task_description(item: ExpressItem, why: str, evidence: str) -> str:
+    """The description of the task that a failed item becomes; long content is cut."""
+    content = json.dumps(dict(item.content), ensure_ascii=False, indent=1)
+    if len(content) > _MAX_SHOWN:
+        content = f"{content[:_MAX_SHOWN]}\n(cut: passdown express show {item.id} has all of it)"
+    about = f" about {item.task}" if item.task else ""
+    sent = f"{item.by} sent the express item {item.id} ({item.kind}, from {item.base}){about}"
+    parts = (f"{sent}: {item.reason}", f"It failed: {why}", f"Evidence:\n{evidence}")
+    return "\n\n".join((*parts, f"Content:\n{content}"))
+
 
 ATTEMPTS = 3
 
@@ -86,7 +467,7 @@ class ExpressRecord(NamedTuple):
         if self.run.ended_at:
             names = {"completed": "done", "failed": "promoted" if self.run.promoted else "failed"}
             return names.get(self.run.status, self.run.status)
-        return "started" if any(turn.begun_at for turn in self._turns) else "sent"
+        return "started" if any(turn.begun_at for turn in self.run.legs.values()) else "sent"
 
     @property
     def is_over(self) -> bool:
@@ -104,22 +485,20 @@ class ExpressRecord(NamedTuple):
         `pull_request`, or no commit where nothing had to change. `reports` are conflicts and what
         was removed from a file, `lost` the names of the latter.
         """
-        found = [turn.result for turn in self._turns if turn.result]
+        found = [turn.result for turn in self.run.legs.values() if turn.result]
         return found[-1] if found else {}
 
     @property
     def why(self) -> str:
         """Why the last attempt failed; "" if it didn't."""
-        return next((turn.why for turn in reversed(self._turns) if not turn.is_open), "")
-
-    @property
-    def _turns(self) -> list[LegRun]:
-        return list(self.run.legs.values())
+        turns = reversed(self.run.legs.values())
+        return next((turn.why for turn in turns if not turn.is_open), "")
 
     def to_dict(self) -> JsonObject:
         """The item with its result and its attempts, as a plain JSON object."""
         fields = ("number", "worker", "begun_at", "ended_at", "outcome", "why", "result")
-        attempts = [{name: getattr(turn, name) for name in fields} for turn in self._turns]
+        turns = self.run.legs.values()
+        attempts = [{name: getattr(turn, name) for name in fields} for turn in turns]
         return {
             **self.item.to_dict(),
             "title": self.item.title,
@@ -165,14 +544,7 @@ def _earlier(records: list[Record]) -> ExpressRecord:
     failed, done = facts.get("failed"), facts.get("done")
     agent = facts.get("started", {}).get("agent", "")
     turn = LegRun(
-        number=1,
-        leg="change",
-        agent=agent,
-        kind=LEG,
-        visit=1,
-        guidance="",
-        causes=(),
-        started_at=first.at,
+        *(1, "change", agent, LEG, 1, "", (), first.at),
         begun_at=times.get("started", ""),
         ended_at=times.get("failed") or times.get("done", ""),
         outcome=ERROR if failed else "completed" if done else "",
@@ -181,13 +553,7 @@ def _earlier(records: list[Record]) -> ExpressRecord:
     )
     is_over = last.kind in ("done", "promoted")
     run = Run(
-        run=first.stream,
-        relay=_relay_for(item),
-        task=item.task,
-        by=item.by,
-        lane=EXPRESS,
-        started_at=first.at,
-        position=last.position,
+        *(first.stream, _relay_for(item), item.task, item.by, EXPRESS, first.at, last.position),
         mark="",
         legs={1: turn},
         status=RUNNING if not is_over else "completed" if done else "failed",
@@ -223,17 +589,16 @@ def submit(
         return _recorded(workspace, item), ""
     try:
         from passdown.relay.engine import database_faults
-        from passdown.relay.worker import EngineOptions, queue_turn
+        from passdown.relay.worker import EngineOptions, open_engine
 
         turn = known.run.open_legs[0].number if known and known.run.open_legs else 1
-        with database_faults():
-            options = EngineOptions(url=url)
-            name = EXPRESS_RUN + item.id
-            queue_turn(workspace, EXPRESS, name, turn, options, wait_s=None if known else wait_s)
+        with database_faults(), open_engine(workspace, EngineOptions(url=url)) as engine:
+            name, is_more = EXPRESS_RUN + item.id, known is not None
+            engine.send(EXPRESS, name, turn, wait_s=wait_s, is_more=is_more)
         why = ""
-    except LaneFull:
-        raise
     except (PassdownError, OSError) as error:
+        if isinstance(error, LaneFull):
+            raise
         why = error.message if isinstance(error, PassdownError) else str(error)
     return _recorded(workspace, item), why
 
@@ -244,7 +609,7 @@ def _checked(workspace: Workspace, given: object) -> ExpressItem:
     if item.task and not streams.position(stream_of(item.task)):
         message = f"there is no task {item.task}"
         problem = Problem("task", "unknown_task", message, "an existing task, or none")
-        raise InvalidInput("the express item is refused; nothing was changed", [problem])
+        raise InvalidInput(_REFUSED, [problem])
     return item
 
 
@@ -256,10 +621,8 @@ def _recorded(workspace: Workspace, item: ExpressItem) -> ExpressRecord:
         runs.start(_relay_for(item), item.task, by=item.by, lane=EXPRESS, name=name)
         known = express_record(workspace, item.id)
     if known.item.digest() != item.digest():
-        raise KeyReused(
-            f"the express item {item.id} was sent before, with other content",
-            next_step="Use a new id for new work.",
-        )
+        message = f"the express item {item.id} was sent before, with other content"
+        raise KeyReused(message, next_step="Use a new id for new work.")
     return known
 
 
@@ -310,7 +673,7 @@ def _known(workspace: Workspace, item: str) -> ExpressRecord | None:
 
 
 def carry_out(
-    workspace: Workspace, item: object, *, pull_request: OpenPullRequest = open_pull_request
+    workspace: Workspace, item: object, *, pull_request: OpenPullRequest = git.open_pull_request
 ) -> ExpressRecord:
     """Carry out an item in this process, or return the result of an item that was.
 
@@ -344,20 +707,22 @@ class ExpressTurns:
         workspace: Workspace,
         agents: RunAgents,
         *,
-        pull_request: OpenPullRequest = open_pull_request,
+        pull_request: OpenPullRequest = git.open_pull_request,
     ) -> None:
         self.agents = agents
         self._workspace = workspace
         self._runs = Runs(workspace)
         self._open_request = pull_request
-        self._folder = os.path.join(WorkspaceStreams(workspace).context.place.folder, EXPRESS)
+        self._folder = os.path.join(context_of(workspace).place.folder, EXPRESS)
 
-    def take(self, run: Run, turn: LegRun, *, wait_s: float = LOCK_TIMEOUT_S) -> JsonObject | None:
+    def take(
+        self, run: Run, turn: LegRun, *, wait_s: float = git.LOCK_TIMEOUT_S
+    ) -> JsonObject | None:
         """Carry out an item and record how that ended; None if all its agents are busy, or the turn
         is over. Raises StoreBusy if another process is carrying it out for longer than `wait_s`.
         """
         item = item_of(run)
-        with locked(self._lock_of(item), timeout_s=wait_s):
+        with git.locked(self._lock_of(item), timeout_s=wait_s):
             found = self._runs.get(run.run)
             if found.ended_at or not found.legs[turn.number].is_open:
                 return None
@@ -375,7 +740,7 @@ class ExpressTurns:
             self._promote(run)
         lock = self._lock_of(item_of(run))
         if run.ended_at and os.path.exists(lock):  # left by a killed process
-            with suppress(StoreBusy), locked(lock, timeout_s=0):
+            with suppress(StoreBusy), git.locked(lock, timeout_s=0):
                 pass
 
     def _lock_of(self, item: ExpressItem) -> str:
@@ -386,10 +751,8 @@ class ExpressTurns:
         try:
             base, plan = self._set_up(item)
             self.agents.to_coding(agent)
-            ended: JsonObject = {
-                "outcome": "completed",
-                "result": self._code(item, agent, base, plan),
-            }
+            result = self._code(item, agent, base, plan)
+            ended: JsonObject = {"outcome": "completed", "result": result}
         except _FAILURES as error:
             why = error.message if isinstance(error, PassdownError) else repr(error)
             facts = {"code": getattr(error, "code", ""), "evidence": str(error)[:8_000]}
@@ -399,33 +762,25 @@ class ExpressTurns:
 
     def _set_up(self, item: ExpressItem) -> tuple[str, ExpressPlan]:
         """Find out what has to change, and record knowledge."""
-        repository = Repository(self._workspace.root)
+        repository = git.Repository(self._workspace.root)
         base = repository.commit_of(item.base)
         is_knowledge = any(change.nodes or change.edges for change in item.changes())
         # Two updates of knowledge must not each be compared with a ledger without the other.
-        guard = locked(os.path.join(self._folder, "knowledge.lock"))
+        guard = git.locked(os.path.join(self._folder, "knowledge.lock"))
         with guard if is_knowledge else nullcontext():
-            known = Graph()
+            known = graph.Graph()
             if is_knowledge:
-                with WorkspaceStreams(self._workspace).context.store.reading() as reader:
+                with context_of(self._workspace).store.reading() as reader:
                     known = written_graph(reader)
             plan = ExpressPlan(repository, base, known)
             for change in item.changes():
                 plan.add(change)
-            self._learn(item, plan)
+            if plan.nodes or plan.edges:
+                # Recorded before we were killed, and changed by others since: theirs is newer.
+                with suppress(KeyReused):
+                    key, add = EXPRESS_RUN + item.id, self._workspace.knowledge.add
+                    add(plan.nodes, plan.edges, agent=item.by, task=item.task, key=key)
         return base, plan
-
-    def _learn(self, item: ExpressItem, plan: ExpressPlan) -> None:
-        if not plan.nodes and not plan.edges:
-            return
-        key = EXPRESS_RUN + item.id
-        try:
-            self._workspace.knowledge.add(
-                plan.nodes, plan.edges, agent=item.by, task=item.task, key=key
-            )
-        except KeyReused:
-            # Recorded before we were killed; others have changed a part since, and theirs is newer.
-            return
 
     def _code(self, item: ExpressItem, agent: str, base: str, plan: ExpressPlan) -> JsonObject:
         """Write, commit and open a pull request."""
@@ -441,13 +796,13 @@ class ExpressTurns:
         request = self._ask_to_merge(item, facts)._asdict() if commit.id else None
         return {**facts, "pull_request": request}
 
-    def _commit(self, item: ExpressItem, agent: str, base: str, plan: ExpressPlan) -> Commit:
+    def _commit(self, item: ExpressItem, agent: str, base: str, plan: ExpressPlan) -> git.Commit:
         """The commit of an item, made now or before we were killed; empty if nothing changes."""
         mark = f"Passdown-Express: {item.id} {item.digest()[:32]}"
         try:
-            with Worktree(self._workspace.root, item.branch, base, mark=mark) as tree:
+            with git.Worktree(self._workspace.root, item.branch, base, mark=mark) as tree:
                 if tree.committed is not None or not plan.needs:
-                    return tree.committed or Commit("", ())
+                    return tree.committed or git.Commit("", ())
                 for path, data in plan.files.items():
                     if data is None:
                         tree.delete(path)
@@ -461,19 +816,20 @@ class ExpressTurns:
             # A patch, or a line ending that git ignores, may change nothing.
             if error.code != "nothing_to_commit":
                 raise
-            return Commit("", ())
+            return git.Commit("", ())
 
-    def _ask_to_merge(self, item: ExpressItem, facts: JsonObject) -> PullRequest:
+    def _ask_to_merge(self, item: ExpressItem, facts: JsonObject) -> git.PullRequest:
         """Open a pull request; if that fails, the commit is there all the same."""
         root = self._workspace.root
-        into = Repository(root).branch_at(item.base)
-        spec = PullRequestSpec(item.branch, into, visible(item.title), request_body(item, facts))
+        into = git.Repository(root).branch_at(item.base)
+        title, body = visible(item.title), request_body(item, facts)
+        spec = git.PullRequestSpec(item.branch, into, title, body)
         try:
             return self._open_request(root, spec)
-        except StoreBusy:  # stopped: another worker goes on from the commit
-            raise
         except (PassdownError, OSError) as error:
-            return PullRequest(False, problem=str(error)[:2_000])
+            if isinstance(error, StoreBusy):  # stopped: another worker goes on from the commit
+                raise
+            return git.PullRequest(False, problem=str(error)[:2_000])
 
     def _promote(self, run: Run) -> None:
         """Make a task of an item, with everything that is known, and record which."""
@@ -503,11 +859,11 @@ class ExpressPlan:
     Files are read from the commit, never from the user's folder. Only what differs is in a plan.
     """
 
-    def __init__(self, repository: Repository, base: str, ledger: Graph) -> None:
+    def __init__(self, repository: git.Repository, base: str, ledger: graph.Graph) -> None:
         self.files: dict[str, bytes | None] = {}
         self.patches: list[str] = []
-        self.nodes: list[Node] = []
-        self.edges: list[Edge] = []
+        self.nodes: list[graph.Node] = []
+        self.edges: list[graph.Edge] = []
         self.reports: list[Problem] = []
         self.lost: list[str] = []
         self._repository = repository
@@ -517,7 +873,7 @@ class ExpressPlan:
     @property
     def needs(self) -> tuple[str, ...]:
         """The files that it touches."""
-        patched = (path for patch in self.patches for path in read_patch(patch).paths)
+        patched = (path for patch in self.patches for path in git.read_patch(patch).paths)
         return tuple(sorted({*self.files, *patched}))
 
     def add(self, change: ExpressChange) -> None:
@@ -550,7 +906,7 @@ class ExpressPlan:
 
     def _learn(self, change: ExpressChange) -> None:
         """Merge entries into a knowledge file and the ledger."""
-        entries = graph_of(change.nodes, change.edges)
+        entries = graph.graph_of(change.nodes, change.edges)
         file = self._read_graph(change.path)
         made = update_graph(file, entries, self._ledger, is_only=change.action == "learn_only")
         form = "json" if change.path.endswith(".json") else "dot"
@@ -560,10 +916,10 @@ class ExpressPlan:
         self.reports += made.reports
         self.lost += made.lost
 
-    def _read_graph(self, path: str) -> Graph:
+    def _read_graph(self, path: str) -> graph.Graph:
         data = self._content(path) or b""
         if not data.strip():
-            return graph_of((), ())
+            return graph.graph_of((), ())
         known = [node.id for node in self._ledger.nodes]
         try:
             return read_graph(data.decode().replace("\r\n", "\n"), known=known)

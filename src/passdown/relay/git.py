@@ -14,15 +14,15 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from passdown.core.names import path_problems
-from passdown.core.text import visible
-from passdown.errors import GitError, StoreBusy
+from passdown.core.names import normal_path, path_problems
+from passdown.core.text import excerpt, ignorable, visible
+from passdown.errors import GitError, Problem, StoreBusy
 from passdown.history.git import Git
 from passdown.ledger.durable_files import take_lock
-from passdown.relay.express_items import may_change, read_patch
+from passdown.ledger.project_files import OWN_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping
     from datetime import datetime
 
 
@@ -31,18 +31,21 @@ _PAUSE_S = 0.02
 
 
 @contextmanager
-def locked(path: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[int]:
+def locked(
+    path: str, *, timeout_s: float = LOCK_TIMEOUT_S, busy: StoreBusy | None = None
+) -> Generator[int]:
     """Hold the lock of a file, which exists only meanwhile; yields its descriptor.
 
     A child that inherits the descriptor shares the lock and keeps it if we are killed. Threads
-    exclude each other too. Raises StoreBusy if another holds it for too long. Without file locks
-    (Windows) everybody gets it.
+    exclude each other too. Raises StoreBusy, or `busy`, if another holds it for too long. Without
+    file locks (Windows) everybody gets it.
     """
     deadline = time.monotonic() + timeout_s
     while (descriptor := _try_lock(path)) is None:
         if time.monotonic() > deadline:
             message = f"{os.path.basename(path)} was locked by another process for {timeout_s:g} s"
-            raise StoreBusy(message, next_step="Wait until it has finished, then try again.")
+            fix = "Wait until it has finished, then try again."
+            raise busy or StoreBusy(message, next_step=fix)
         time.sleep(_PAUSE_S)
     try:
         yield descriptor
@@ -108,11 +111,9 @@ class Repository:
         except GitError as error:
             if error.code != "git_failed":
                 raise
-            raise GitError(
-                f"{root} is not in a git repository that can be used ({error.message})",
-                next_step="Create one with git init and a first commit.",
-                code="not_a_repository",
-            ) from error
+            message = f"{root} is not in a git repository that can be used ({error.message})"
+            fix = "Create one with git init and a first commit."
+            raise GitError(message, next_step=fix, code="not_a_repository") from error
         self.prefix, own, common = found.split("\n")[:3]
         self.own, self.common = (os.path.realpath(os.path.join(root, p)) for p in (own, common))
 
@@ -137,14 +138,12 @@ class Repository:
             asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
             return self.text(*asked).strip()
         except GitError as error:
+            message, fix = f"there is no branch, tag or commit {base!r}", "git branch -a"
+            code = "unknown_base"
             if base == "HEAD" and error.code == "git_failed":
-                raise GitError(
-                    "the repository has no commit yet",
-                    next_step="Make the first commit; branches start at it.",
-                    code="no_commits",
-                ) from error
-            message = f"there is no branch, tag or commit {base!r}"
-            raise GitError(message, next_step="git branch -a", code="unknown_base") from error
+                message, code = "the repository has no commit yet", "no_commits"
+                fix = "Make the first commit; branches start at it."
+            raise GitError(message, next_step=fix, code=code) from error
 
     def tip(self, branch: str) -> str:
         """The commit of a branch; "" if there is no such branch."""
@@ -210,15 +209,104 @@ class Repository:
                 return given
         return f"{agent}@{NOREPLY}"
 
-    def remotes(self) -> Sequence[str]:
-        """The names of the remotes, `origin` first."""
-        return sorted(self.text("remote").split(), key=lambda name: (name != "origin", name))
-
 
 def unsafe_path_error(path: str, why: str) -> GitError:
     """The error for a path that express items may not change."""
     message = f"{path[:200]!r} {why}"
     return GitError(message, next_step="Name a regular file of the project.", code="unsafe_path")
+
+
+KNOWLEDGE_ENDINGS = (".dot", ".gv", ".json")
+_GIT_FOLDERS = (".git", "git~1")
+KNOWLEDGE_FILES = frozenset(f"{OWN_FOLDER}/knowledge{ending}" for ending in KNOWLEDGE_ENDINGS)
+
+
+def file_problems(path: object, where: str) -> list[Problem]:
+    """Check the path of a file to change."""
+    problems = path_problems(path, where)
+    if not problems and isinstance(path, str) and _is_protected(path):
+        message = f"{path[:200]!r} is inside a folder that keeps the project's history"
+        problems = [Problem(where, "protected_path", message, "a file of the project")]
+    return problems
+
+
+def _is_protected(path: str) -> bool:
+    """Whether a project path leads into git's folder or Passdown's."""
+    # Some file systems ignore case and invisible characters.
+    parts = [ignorable().sub("", part).casefold() for part in normal_path(path).split("/")]
+    return parts[0] == OWN_FOLDER or any(part in _GIT_FOLDERS for part in parts)
+
+
+def may_change(path: str) -> bool:
+    """Whether express items may change a project path."""
+    return path in KNOWLEDGE_FILES or not _is_protected(path)
+
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_NAMED = ("--- ", "+++ ", "rename from ", "rename to ", "copy from ", "copy to ")
+_MODE = re.compile(r"(?:old|new) mode \d+|(?:new|deleted) file mode (?!100644$|100755$)\d+")
+_BINARY = ("GIT binary patch", "Binary files ")
+_NOWHERE = "/dev/null"
+
+
+class Patch(NamedTuple):
+    """The headers of a patch: the files it names, how many leading parts of their names to strip
+    (`a/` and `b/`: 1), and what is wrong with it.
+    """
+
+    paths: tuple[str, ...]
+    strip: int
+    problems: tuple[Problem, ...]
+
+
+def read_patch(text: str, where: str = "patch") -> Patch:
+    """Read the headers of a unified patch; git checks the rest when it is applied.
+
+    Patches of binary files and modes (links and submodules too) and quoted names are refused: their
+    effect can't be seen from the text.
+    """
+    heads, hunks = _header_lines(text)
+    problems = [
+        Problem(where, "not_text", f"{excerpt(line)!r}", "changes to the text of files")
+        for line in heads
+        if line.startswith(_BINARY) or _MODE.fullmatch(line)
+    ]
+    named = [name for line in heads if (name := _file_named_in(line))]
+    if any(name.startswith('"') for _, name in named):
+        fix = "make it with git -c core.quotePath=false diff"
+        problems.append(Problem(where, "invalid_patch", "has a quoted name", "unquoted names", fix))
+    if not named or not (hunks or any(is_bare for is_bare, _ in named)):
+        expected = "a unified diff, with --- and +++ before each @@"
+        problems.append(Problem(where, "invalid_patch", "contains no change", expected))
+    sided = [name for is_bare, name in named if not is_bare]
+    strip = int(bool(sided) and all(name[:2] in ("a/", "b/") for name in sided))
+    paths = {name if is_bare else name[2 * strip :] for is_bare, name in named}
+    return Patch(tuple(sorted(paths)), strip, tuple(problems))
+
+
+def _header_lines(text: str) -> tuple[list[str], int]:
+    """The lines outside hunks, and the number of hunks."""
+    heads: list[str] = []
+    hunks = old = new = 0
+    for line in text.split("\n"):
+        if old > 0 or new > 0:
+            old -= line[:1] not in ("+", "\\")
+            new -= line[:1] not in ("-", "\\")
+        elif hunk := _HUNK.match(line):
+            hunks += 1
+            old, new = (int(count) if count else 1 for count in hunk.groups())
+        else:
+            heads.append(line.removesuffix("\r"))
+    return heads, hunks
+
+
+def _file_named_in(line: str) -> tuple[bool, str] | None:
+    """The file that a header names, and whether without `a/` or `b/`; None for other lines."""
+    start = next((start for start in _NAMED if line.startswith(start)), None)
+    if start is None:
+        return None
+    name = line[len(start) :].partition("\t")[0]
+    return (start[0] in "rc", name) if name and name != _NOWHERE else None
 
 
 class Commit(NamedTuple):
@@ -313,7 +401,12 @@ class Worktree:
         Raises GitError with the code nothing_to_commit if nothing changed.
         """
         self._refuse_filtered(self._written | self._deleted)
-        self._stage()
+        if self._written:
+            options = ("-f", "--pathspec-from-file=-", "--pathspec-file-nul")
+            self._run("add", *options, given=self._names(self._written))
+        if self._deleted:
+            options = ("-z", "--force-remove", "--stdin")
+            self._run("update-index", *options, given=self._names(self._deleted))
         changed = self._changed()
         if not changed:
             message = "nothing would change"
@@ -346,14 +439,6 @@ class Worktree:
 
     def _names(self, paths: set[str]) -> str:
         return "\0".join(self.repository.prefix + path for path in sorted(paths))
-
-    def _stage(self) -> None:
-        if self._written:
-            options = ("-f", "--pathspec-from-file=-", "--pathspec-file-nul")
-            self._run("add", *options, given=self._names(self._written))
-        if self._deleted:
-            options = ("-z", "--force-remove", "--stdin")
-            self._run("update-index", *options, given=self._names(self._deleted))
 
     def _changed(self) -> set[str]:
         """The files that the index changes, as git tells: a patch could claim anything."""
@@ -456,10 +541,11 @@ def open_pull_request(
 def suggested_command(root: str, branch: str) -> str:
     """The command that pushes a branch, or merges it if there is no remote."""
     try:
-        remotes = Repository(root).remotes()
+        remotes = Repository(root).text("remote").split()
     except GitError:
-        remotes = ()
-    words = ["push", remotes[0], branch] if remotes else ["merge", branch]
+        remotes = []
+    first = sorted(remotes, key=lambda name: (name != "origin", name))[:1]
+    words = ["push", *first, branch] if first else ["merge", branch]
     return shlex.join(["git", "-C", root, *words])
 
 

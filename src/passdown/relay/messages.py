@@ -16,7 +16,18 @@ from passdown.core.arguments import raise_problems
 from passdown.core.intake import as_error
 from passdown.core.kinds import CONVERSATION_STREAM, WORKSPACE_TASK
 from passdown.core.record import canonical_bytes
-from passdown.core.schema import AGENT, Checks, Choice, List, Part, Text, Type, declare, shape
+from passdown.core.schema import (
+    AGENT,
+    Checks,
+    Choice,
+    List,
+    Part,
+    Text,
+    Type,
+    declare,
+    tuple_shape,
+    value_of,
+)
 from passdown.core.text import excerpt, text_problems
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput, Problem
@@ -38,42 +49,6 @@ SUMMARY_BY = "summary"
 """The author of the system message that summarizes compacted messages."""
 
 
-class ToolCall(NamedTuple):
-    """A tool call of the answering agent; `arguments` are a JSON object or its text."""
-
-    id: str
-    name: str
-    arguments: Any = ""
-
-
-class Message(NamedTuple):
-    """One message. `by` is its author; `tool_call_id` the call that a tool result answers."""
-
-    role: str
-    content: str
-    by: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str = ""
-
-    def document(self) -> JsonObject:
-        """The message as a plain JSON object, without empty fields."""
-        document: JsonObject = {"role": self.role, "content": self.content}
-        if self.by:
-            document["by"] = self.by
-        if self.tool_calls:
-            document["tool_calls"] = [call._asdict() for call in self.tool_calls]
-        if self.tool_call_id:
-            document["tool_call_id"] = self.tool_call_id
-        return document
-
-
-def _content_problems(value: object, path: str) -> list[Problem]:
-    return text_problems(value, path, required=False, max_length=MAX_CONTENT)
-
-
-_ID = Text(lambda value, path: text_problems(value, path, max_length=256))
-
-
 class _Arguments(Type):
     """The arguments of a tool call: a JSON object, or its text."""
 
@@ -92,36 +67,49 @@ class _Arguments(Type):
         return cast("object", value)
 
 
-@shape
-class _ToolCallFields:
-    """A tool call as plain data."""
+def _content_problems(value: object, path: str) -> list[Problem]:
+    return text_problems(value, path, required=False, max_length=MAX_CONTENT)
+
+
+_ID = Text(lambda value, path: text_problems(value, path, max_length=256))
+
+
+@tuple_shape
+class ToolCall(NamedTuple):
+    """A tool call of the answering agent; `arguments` are a JSON object or its text."""
 
     id: str = declare(_ID)
     name: str = declare(_ID)
     arguments: Any = declare(_Arguments(), default="")
 
 
-@shape
-class _MessageFields:
-    """A message as plain data."""
+@tuple_shape
+class Message(NamedTuple):
+    """One message. `by` is its author; `tool_call_id` the call that a tool result answers."""
 
     role: str = declare(Choice(*ROLES))
     content: str = declare(Text(_content_problems), default="")
     by: str = declare(AGENT, default="")
-    tool_calls: tuple[_ToolCallFields, ...] = declare(List(Part(_ToolCallFields)), default=())
+    tool_calls: tuple[ToolCall, ...] = declare(List(Part(ToolCall)), default=())
     tool_call_id: str = declare(_ID, default="")
+
+    def document(self) -> JsonObject:
+        """The message as a plain JSON object, without empty fields."""
+        calls = [call._asdict() for call in self.tool_calls]
+        found = {**self._asdict(), "tool_calls": calls}
+        return {name: part for name, part in found.items() if part or name == "content"}
 
 
 def message_of(given: object, path: str = "message") -> Message:
     """Check a message, or the document of one. Raises InvalidInput with every problem."""
     checks = Checks()
     document = _plain(cast("Any", given)) if isinstance(given, Message | dict) else given
-    plain = Part(_MessageFields).read(document, path, checks)
+    plain = Part(Message).read(document, path, checks)
     problems = [as_error(problem) for problem in checks.problems()]
     if plain:
         problems += _message_problems(plain, path)
     raise_problems("the message is refused; nothing was recorded", problems)
-    return _stored_message(plain)
+    return value_of(Message, plain)
 
 
 def _plain(given: Message | dict[str, Any]) -> JsonObject:
@@ -137,10 +125,9 @@ def _plain(given: Message | dict[str, Any]) -> JsonObject:
 def _message_problems(plain: JsonObject, path: str) -> Iterator[Problem]:
     """What doesn't go together in a message."""
     role, calls, answers = plain["role"], plain["tool_calls"], plain["tool_call_id"]
-    if role != "tool" and not calls:
-        is_blank = isinstance(plain["content"], str) and not plain["content"].strip()
-        if is_blank:
-            yield Problem(f"{path}.content", "empty", "shows no text", "some text")
+    is_blank = isinstance(plain["content"], str) and not plain["content"].strip()
+    if role != "tool" and not calls and is_blank:
+        yield Problem(f"{path}.content", "empty", "shows no text", "some text")
     if calls and role != "assistant":
         where = f"{path}.tool_calls"
         yield Problem(where, "not_allowed", "only an assistant calls tools", "none")
@@ -232,29 +219,17 @@ def fold_context(
         body = record.document()
         context = context._replace(position=record.position)
         if record.kind == RESET and is_meant(record, body):
-            number = body["lease"]["number"] if body["lease"] else 0
-            context = context._replace(
-                start=record.position,
-                lease=number,
-                begun_at=record.at,
-                system=body["system"],
-                summary="",
-            )
+            lease = body["lease"]["number"] if body["lease"] else 0
+            fields = {"start": record.position, "lease": lease, "begun_at": record.at}
+            context = context._replace(**fields, system=body["system"], summary="")
             entries = []
         elif record.kind in (MESSAGE, COMPACTED) and body["chapter"] == context.start:
             if record.kind == MESSAGE:
-                entries.append((record.position, _stored_message(body["message"])))
+                entries.append((record.position, value_of(Message, body["message"])))
             else:
                 context = context._replace(summary=body["summary"])
                 entries = [entry for entry in entries if entry[0] >= body["kept_from"]]
     return context._replace(entries=tuple(entries))
-
-
-def _stored_message(document: JsonObject) -> Message:
-    """A recorded message, unchecked: rules may have changed since."""
-    values = dict(document)
-    values["tool_calls"] = tuple(ToolCall(**call) for call in document.get("tool_calls", ()))
-    return Message(**values)
 
 
 if TYPE_CHECKING:
@@ -334,7 +309,14 @@ def compact(
         found = _cut_to_fit(parts.joined(text, start), room, count, where)
         if found:
             return CompactedContext(tuple(found), start, text)
-    raise _too_small(parts.joined(parts.summary, latest), room, count, where)
+    shortest = [_cut(message, 0, where) for message in parts.joined(parts.summary, latest)]
+    least = max(context_tokens(shortest, count), room + 1)
+    expected = f"about {least:,}, and as much as a summary takes"
+    raise InvalidInput(
+        "the system message and the last exchange don't fit, even with their texts shortened",
+        [Problem("room", "too_small", f"{room:,} tokens", expected)],
+        next_step="Give the conversation a larger window, or ask in smaller parts.",
+    )
 
 
 def shortened(text: str, limit: int, where: str) -> str:
@@ -362,15 +344,12 @@ def _boundary(text: str, limit: int) -> int:
     """Where a text can be cut, at `limit` or before, without separating combined characters."""
     if limit >= len(text):
         return len(text)
-    while limit > 0 and _is_combined(text, limit):
+    joiner = "\u200d"
+    while limit > 0 and (
+        joiner in text[limit - 1 : limit + 1] or unicodedata.category(text[limit])[0] == "M"
+    ):
         limit -= 1
     return max(limit, 0)
-
-
-def _is_combined(text: str, at: int) -> bool:
-    """Whether the character at an index belongs to the previous one."""
-    joiner = "\u200d"
-    return text[at] == joiner or text[at - 1] == joiner or unicodedata.category(text[at])[0] == "M"
 
 
 def _parts(messages: Sequence[Message]) -> _ContextParts:
@@ -430,7 +409,13 @@ def _summary(
     lines = parts.summary.split("\n")
     before = lines[1:] if lines[0].startswith(_OPENING) else [line for line in lines if line]
     lines = [line for line in before if line != _OLDER] + _lines(dropped)
-    return _newest_lines(opening, lines, _OLDER in before, limit)
+
+    def newest(some: Sequence[str]) -> str:
+        older = [_OLDER] if _OLDER in before or len(some) < len(lines) else []
+        return "\n".join([opening, *older, *reversed(some)])
+
+    # As many of the newest lines as fit.
+    return newest(beginning(lines[::-1], lambda some: limit.fits(newest(some)))[0])
 
 
 def _lines(messages: Sequence[Message]) -> list[str]:
@@ -442,16 +427,6 @@ def _lines(messages: Sequence[Message]) -> list[str]:
             cut = text[: _boundary(text, LINE)] + ("..." if len(text) > LINE else "")
             found.append(f"- {message.by or message.role}: {cut}")
     return found
-
-
-def _newest_lines(opening: str, lines: list[str], is_cut: bool, limit: Budget) -> str:
-    """The opening and as many of the newest lines as fit."""
-
-    def text(newest: Sequence[str]) -> str:
-        older = [_OLDER] if is_cut or len(newest) < len(lines) else []
-        return "\n".join([opening, *older, *reversed(newest)])
-
-    return text(beginning(lines[::-1], lambda newest: limit.fits(text(newest)))[0])
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
@@ -480,28 +455,16 @@ def _cut_to_fit(messages: list[Message], room: int, count: Count, where: str) ->
     return []
 
 
-def _too_small(messages: list[Message], room: int, count: Count, where: str) -> InvalidInput:
-    least = context_tokens([_cut(message, 0, where) for message in messages], count)
-    expected = f"about {max(least, room + 1):,}, and as much as a summary takes"
-    return InvalidInput(
-        "the system message and the last exchange don't fit, even with their texts shortened",
-        [Problem("room", "too_small", f"{room:,} tokens", expected)],
-        next_step="Give the conversation a larger window, or ask in smaller parts.",
-    )
-
-
 def _calls_text(message: Message) -> str:
     return json.dumps(message.tool_calls, ensure_ascii=False) if message.tool_calls else ""
 
 
 def _cut(message: Message, limit: int, where: str) -> Message:
     """A message whose content and tool arguments are cut to a limit."""
-    calls = [
-        call
-        if (text := json.dumps(call.arguments, ensure_ascii=False))
-        == (short := shortened(text, limit, where))
-        else call._replace(arguments={"cut": short})
-        for call in message.tool_calls
-    ]
+    calls = list(message.tool_calls)
+    for at, call in enumerate(calls):
+        text = json.dumps(call.arguments, ensure_ascii=False)
+        if (short := shortened(text, limit, where)) != text:
+            calls[at] = call._replace(arguments={"cut": short})
     content = shortened(message.content, limit, where)
     return message._replace(content=content, tool_calls=tuple(calls))

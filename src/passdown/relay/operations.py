@@ -6,6 +6,7 @@ Each takes the workspace and gives plain JSON, so that they are the same here an
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import NamedTuple
 
 from passdown.core.arguments import raise_problems, text_type_problems
@@ -13,11 +14,11 @@ from passdown.core.kinds import CONVERSATION_STREAM
 from passdown.core.names import key_problems
 from passdown.core.times import stamp
 from passdown.core.types import JsonObject
-from passdown.errors import InvalidInput, NotAllowed, Problem
+from passdown.errors import InvalidInput, NotAllowed, PassdownError, Problem
 from passdown.ledger.channel import any_author
 from passdown.relay.agents import AgentStatus, RunAgents
 from passdown.relay.run import ENDINGS, RUNNING, WAITING, Run
-from passdown.relay.runs import EXPRESS_RUN, Runs, follow_up, readable_runs, run_document
+from passdown.relay.runs import EXPRESS_RUN, HERE, Runs, readable_runs, run_document
 from passdown.workspace import Workspace
 from passdown.workspace.streams import WorkspaceStreams, may_record
 
@@ -68,15 +69,25 @@ def answer_run(
     return _followed_up(workspace, Runs(workspace).answer(run, verdict, by=by, guidance=guidance))
 
 
-def stop_run(workspace: Workspace, run: str, *, by: str, why: str = "") -> JsonObject:
+def stop_run(workspace: Workspace, run: str, *, by: str, reason: str = "") -> JsonObject:
     """End a run; turns under way come to their end.
 
     Args:
         run: The run.
         by: Who decides.
-        why: The reason.
+        reason: Why.
     """
-    return _followed_up(workspace, Runs(workspace).stop(run, by=by, why=why))
+    return _followed_up(workspace, Runs(workspace).stop(run, by=by, why=reason))
+
+
+def resume_run(workspace: Workspace, run: str, *, by: str) -> JsonObject:
+    """Start a run again that has stopped or waits; workers take its turns.
+
+    Args:
+        run: The run.
+        by: Who decides.
+    """
+    return _followed_up(workspace, Runs(workspace).resume(run, by=by))
 
 
 REQUEST_KINDS = ("question", "plan", "code", "completion", "budget")
@@ -94,7 +105,7 @@ class AgentAnswer(NamedTuple):
 def ask_agent(
     workspace: Workspace,
     run: str,
-    to: str,
+    to_agent: str,
     text: str,
     *,
     by: str,
@@ -107,7 +118,7 @@ def ask_agent(
 
     Args:
         run: The run.
-        to: The agent to ask.
+        to_agent: The agent to ask.
         text: The question, or what is to be reviewed.
         by: Who asks.
         kind: question, or a review: plan, code, completion or budget.
@@ -115,7 +126,7 @@ def ask_agent(
     """
     from passdown.relay.turns import Turns
 
-    problems = text_type_problems(run=run, to=to, text=text, by=by, kind=kind)
+    problems = text_type_problems(run=run, to_agent=to_agent, text=text, by=by, kind=kind)
     problems += key_problems(key) if key not in (None, "") else []
     if isinstance(kind, str) and kind not in REQUEST_KINDS:  # pyright: ignore[reportUnnecessaryIsInstance]
         expected = " | ".join(REQUEST_KINDS)
@@ -123,8 +134,8 @@ def ask_agent(
     raise_problems("the request is refused; nothing was recorded", problems)
     found = Runs(workspace).get(run)
     with any_author():  # the answer is the agent's, not the sender's
-        answer = Turns(workspace).ask(found, by, to, kind, text, key=key or "")
-    return AgentAnswer(run, to, answer.verdict, answer.message.content)
+        answer = Turns(workspace).ask(found, by, to_agent, kind, text, key=key or "")
+    return AgentAnswer(run, to_agent, answer.verdict, answer.message.content)
 
 
 def only_run(workspace: Workspace) -> str:
@@ -139,9 +150,17 @@ def only_run(workspace: Workspace) -> str:
 
 
 def _followed_up(workspace: Workspace, run: Run) -> JsonObject:
-    """What follows is the engine's to write, and not the person's who decided."""
+    """Move the agents of a run to its new state and queue its open turns, since perhaps no process
+    has the run. That is the engine's to write, and not the person's who decided. Without the
+    engine, workers find it.
+    """
     with any_author():
-        follow_up(workspace, run)
+        RunAgents(workspace).settle(run)
+        if run.lane != HERE and run.status == RUNNING:
+            with suppress(PassdownError):
+                from passdown.relay.worker import requeue
+
+                requeue(workspace, run.run)
     return run_document(run, _now(workspace))
 
 

@@ -118,9 +118,8 @@ def _text_problems(text: str, known: tuple[str, ...], path: str) -> list[Problem
             fix = f"did you mean {{{{{close[0]}}}}}?" if close else ""
             message = f"{{{{{excerpt(name)}}}}} is not a placeholder of this template"
             found.append(Problem(path, "unknown_placeholder", message, " | ".join(known), fix))
-    rest = _PLACEHOLDER.sub("", text)
-    for open_at in re.finditer(r"\{\{[^\n]{0,40}", rest):
-        message = f"{excerpt(open_at[0])!r} is not closed"
+    for unclosed in re.findall(r"\{\{[^\n]{0,40}", _PLACEHOLDER.sub("", text)):
+        message = f"{excerpt(unclosed)!r} is not closed"
         found.append(Problem(path, "unknown_placeholder", message, "{{name}}"))
     return found
 

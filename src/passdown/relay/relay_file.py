@@ -9,54 +9,18 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.intake import as_error
-from passdown.core.kinds import OUTCOMES, PHASES
 from passdown.core.parsing import load_yaml
-from passdown.core.schema import (
-    AGENT,
-    ANY_TEXT,
-    REQUIRED,
-    TASK_ID,
-    TRUTH,
-    Choice,
-    List,
-    Map,
-    Number,
-    Optional,
-    Part,
-    Pattern,
-    Type,
-    check,
-    declare,
-    json_schema,
-    shape,
-)
+from passdown.core.schema import check, json_schema
 from passdown.core.settings import NEEDS
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem, limited_problems
+from passdown.relay import run
 from passdown.relay.prompts import Templates
-from passdown.relay.run import (
-    APPROVALS,
-    DIRECTIONS,
-    END,
-    KINDS,
-    PERSON,
-    STOP,
-    VERDICTS,
-    WAIT,
-    AgentLimits,
-    Leg,
-    Relay,
-    RelayAgent,
-    RelayFields,
-    Rule,
-    RunnerOptions,
-    When,
-    relay_of,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from passdown.relay.run import Leg, Relay, RelayAgent
     from passdown.relay.runners import Runner
     from passdown.workspace import Workspace
 
@@ -64,83 +28,8 @@ if TYPE_CHECKING:
 
 RUNNERS = ("command", "script", "python")
 
-_EXCLUSIVE = frozenset({END, STOP, WAIT})
+_EXCLUSIVE = frozenset({run.END, run.STOP, run.WAIT})
 _REFUSED = "the relay is refused; nothing was started"
-_NAMES = List(ANY_TEXT, most=100, takes_one=True)
-_WORDS = List(ANY_TEXT, most=1_000, takes_one=True)
-_VARIABLE = Pattern("[^=\\0]+")
-
-
-_TYPES = {"str": ANY_TEXT, "bool": TRUTH, "tuple[str, ...]": _NAMES}
-
-
-def _declared(value: Any, /, **types: Type) -> type[Any]:
-    """The shape that a value's plain data is held to; names and defaults are the value's own, and
-    types too where the annotation says enough.
-    """
-    fields: Document = {}
-    for name in value._fields:
-        of = types.get(name) or _TYPES[value.__annotations__[name].__forward_arg__]
-        default = value._field_defaults.get(name, REQUIRED)
-        if default is REQUIRED or not isinstance(of, Part | Map):
-            fields[name] = declare(of, default=default)
-        else:
-            made = of.of if isinstance(of, Part) else dict
-            fields[name] = declare(of, default_factory=cast("Any", made))
-    body = {**fields, "__annotations__": dict.fromkeys(fields, Any), "__doc__": value.__doc__}
-    return shape(type(value.__name__, (), body))
-
-
-_WHEN = _declared(
-    When,
-    outcome=List(Choice(*OUTCOMES, "error"), takes_one=True),
-    to=AGENT,
-    gate=Choice("", "approved", "rejected"),
-    verdict=List(Choice(*APPROVALS, *VERDICTS), takes_one=True),
-)
-_RULE = _declared(Rule, when=Part(_WHEN), at_most=Number(0, 1_000))
-_LEG = _declared(
-    Leg,
-    leg=TASK_ID,
-    agent=AGENT,
-    kind=Choice(*KINDS),
-    phase=Choice("", *PHASES),
-    then=List(Part(_RULE)),
-)
-RUNNER_SHAPE = _declared(
-    RunnerOptions,
-    command=List(ANY_TEXT, most=1_000),
-    prompt=Choice("stdin", "argument", "file"),
-    env=Map(ANY_TEXT, key=_VARIABLE),
-    pass_env=Optional(List(_VARIABLE)),
-    max_output=Number(1_000, 1_000_000_000),
-    timeout_s=Number(0, 604_800, is_float=True),
-)
-_LIMITS = _declared(
-    AgentLimits,
-    loops=Number(1, 1_000),
-    context_tokens=Number(1_000, 100_000_000),
-    seconds=Number(0, 604_800, is_float=True),
-)
-_AGENT = _declared(
-    RelayAgent,
-    runner=Part(RUNNER_SHAPE),
-    profile=AGENT,
-    rules=_WORDS,
-    memory=Choice("task", "project"),
-    sharing=Choice("off", "pairs", "all"),
-    max_age_hours=Optional(Number(0, 1_000_000, is_float=True)),
-    needs=Map(_WORDS),
-    limits=Part(_LIMITS),
-)
-_RELAY = _declared(
-    RelayFields,
-    relay=TASK_ID,
-    agents=Map(Part(_AGENT), key=AGENT, least=1, most=100),
-    legs=List(Part(_LEG), least=1, most=500),
-    budget=Number(50, 1_000_000),
-    parallel=Number(1, 64),
-)
 
 
 def read_relay(
@@ -165,43 +54,35 @@ def check_relay(
     data: object, *, folder: str = "", workspace: Workspace | None = None, task: str = ""
 ) -> Relay:
     """The relay of plain data; raises InvalidInput with every problem."""
-    plain, checks = check(_RELAY, data)
-    problems = [_worded(as_error(each)) for each in limited_problems(checks.problems())]
-    known = [problem.path for problem in problems]
-    problems += [
-        each
-        for each in _Names(plain).problems()
-        if not any(path == each.path or path.startswith(f"{each.path}.") for path in known)
-    ]
+    plain, checks = check(run.RelayFields, data)
+    problems = [as_error(each) for each in limited_problems(checks.problems())]
+    for at, problem in enumerate(problems):
+        if problem.path.endswith(".runner.command") and problem.code == "wrong_type":
+            message, fix = "has to be a list: no shell reads it", "write [python3, agent.py]"
+            problems[at] = problem._replace(message=message, fix=fix)
+    known = "".join(f"\n{problem.path}." for problem in problems)
+    problems += [each for each in _Names(plain).problems() if f"\n{each.path}." not in known]
     if plain.get("legs") and not any(each.path.startswith("legs") for each in problems):
-        problems += _unreachable(relay_of({"relay": "", **plain, "agents": {}}))
+        problems += _unreachable(run.relay_of({"relay": "", **plain, "agents": {}}))
     plain = _with_paths(plain, folder) if folder else plain
     if workspace is not None:
         known = [problem.path for problem in problems]
         found = _Files(workspace, task).problems(plain)
-        problems += [each for each in found if not _is_below(each.path, known)]
+        # Of what is wrong with a part, or with what it is a part of, once is enough.
+        problems += [
+            each
+            for each in found
+            if not any(each.path.startswith(path) or path.startswith(each.path) for path in known)
+        ]
     if problems:
         next_step = "Fix these in the file and run it again."
         raise InvalidInput(_REFUSED, problems, next_step=next_step)
-    return relay_of(plain)
-
-
-def _is_below(path: str, known: list[str]) -> bool:
-    """Whether a problem with a part, or with what it is a part of, is known already."""
-    return any(path.startswith(each) or each.startswith(path) for each in known)
-
-
-def _worded(problem: Problem) -> Problem:
-    """A problem, in words that say what to write."""
-    if not problem.path.endswith(".runner.command") or problem.code != "wrong_type":
-        return problem
-    message, fix = "has to be a list: no shell reads it", "write [python3, agent.py]"
-    return problem._replace(message=message, fix=fix)
+    return run.relay_of(plain)
 
 
 def relay_schema() -> Document:
     """The JSON Schema of a relay file."""
-    return json_schema(_RELAY)
+    return json_schema(run.RelayFields)
 
 
 def _toml(text: str | bytes) -> object:
@@ -230,8 +111,8 @@ class _Names:
         found: list[Problem] = []
         for place, (at, leg) in enumerate(self._legs):
             name = leg["leg"]
-            if name in DIRECTIONS or self._names.index(name) != place:
-                taken = "means a direction" if name in DIRECTIONS else "is taken"
+            if name in run.DIRECTIONS or self._names.index(name) != place:
+                taken = "means a direction" if name in run.DIRECTIONS else "is taken"
                 found.append(Problem(f"{at}.leg", "duplicate", f"{name!r} {taken}", "a new name"))
             found += self._unknown(f"{at}.agent", [leg["agent"]], self._agents, "an agent")
             peers = [leg["peer"]] if leg["peer"] else []
@@ -251,8 +132,8 @@ class _Names:
                 continue
             if not given:
                 yield Problem(where, "required", "is empty", "at least one leg")
-            expected = f"a leg, or {', '.join(DIRECTIONS)}"
-            yield from self._unknown(where, given, [*self._names, *DIRECTIONS], expected)
+            expected = f"a leg, or {', '.join(run.DIRECTIONS)}"
+            yield from self._unknown(where, given, [*self._names, *run.DIRECTIONS], expected)
             if len(set(map(str, given))) < len(given):
                 yield Problem(where, "duplicate", "has a duplicate", "each once")
             alone = sorted(_EXCLUSIVE.intersection(map(str, given)))
@@ -271,16 +152,12 @@ class _Names:
                 expected = f"one of {', '.join(RUNNERS)}"
                 yield Problem(f"{path}.runner", "one_runner", message, expected)
         yield from self._unknown(f"{path}.needs", list(agent["needs"]), NEEDS, "a need")
-        reviewers = [PERSON, *self._agents]
-        yield from self._unknown(
-            f"{path}.review_by", [agent["review_by"]], reviewers, "an agent, or person"
-        )
+        reviewers, expected = [run.PERSON, *self._agents], "an agent, or person"
+        yield from self._unknown(f"{path}.review_by", [agent["review_by"]], reviewers, expected)
         if (agent["sharing"] == "pairs") != bool(agent["separate"]):
             message = "separate and sharing: pairs are only used together"
-            expected = (
-                "sharing: pairs with the peers that have a conversation of their own, or neither"
-            )
-            yield Problem(f"{path}.separate", "contradiction", message, expected)
+            expected = "sharing: pairs with the peers that have a conversation of their own"
+            yield Problem(f"{path}.separate", "contradiction", message, f"{expected}, or neither")
 
     def _unknown(
         self, path: str, given: list[Any], known: Sequence[str] | Mapping[str, Any], expected: str
@@ -317,7 +194,7 @@ def _targets(relay: Relay, leg: Leg) -> set[str]:
     found: set[str] = set()
     for rule in relay.rules(leg):
         found.update(target for target in (*rule.go, *rule.otherwise) if target in relay.legs)
-        if rule.when == When():
+        if rule.when == run.When():
             break
     return found
 
@@ -332,21 +209,18 @@ def _with_paths(plain: Document, folder: str) -> Document:
         runner = dict(agent["runner"] or {})
         if runner:
             runner["script"] = _beside(runner["script"], folder)
-            runner["command"] = [
-                _beside(word, folder) if _is_file(at, word) else word
-                for at, word in enumerate(runner["command"])
-            ]
+            words = list(runner["command"])
+            for at, word in enumerate(words):
+                # Not a program that is installed, and no folder.
+                if word != "." and (at or os.sep in word or not shutil.which(word)):
+                    words[at] = _beside(word, folder)
+            runner["command"] = words
             module, _, function = (runner["python"] or "").partition(":")
             source = _beside(f"{module.replace('.', os.sep)}.py", folder) if module else ""
             if os.path.isabs(source):
                 runner["python"] = f"{source}:{function}"
         agents[name] = {**agent, "runner": runner, **paths}
     return {**plain, "agents": agents}
-
-
-def _is_file(at: int, word: str) -> bool:
-    """Whether a word of a command may be a file: no program that is installed, no folder."""
-    return word != "." and bool(at or os.sep in word or not shutil.which(word))
 
 
 def _beside(name: str, folder: str) -> str:
@@ -367,9 +241,7 @@ class _Files:
     """
 
     def __init__(self, workspace: Workspace, task: str) -> None:
-        self._workspace = workspace
-        self._root = workspace.root
-        self._task = task
+        self._workspace, self._root, self._task = workspace, workspace.root, task
 
     def problems(self, plain: Document) -> Iterator[Problem]:
         for name, agent in plain["agents"].items() if plain.get("agents") else ():
@@ -422,7 +294,7 @@ class _Files:
             return
         document: Document = {"relay": "", "agents": {name: {"runner": runner}}, "legs": []}
         try:
-            agent_runner(name, relay_of(document).agents[name], self._root)
+            agent_runner(name, run.relay_of(document).agents[name], self._root)
         except InvalidInput as error:
             yield from error.problems
         if runner["command"]:
@@ -454,14 +326,8 @@ def agent_runner(name: str, agent: RelayAgent, folder: str) -> Runner:
             return ScriptedRunner.from_file(os.path.join(folder, given.script))
         if given.python:
             return CallableRunner(_function(given.python, folder))
-        return CommandRunner(
-            given.command,
-            prompt=given.prompt,
-            env=given.env,
-            pass_env=given.pass_env,
-            max_output=given.max_output,
-            timeout_s=given.timeout_s,
-        )
+        options = given._asdict()
+        return CommandRunner(options.pop("command"), **options)
     except InvalidInput as error:
         path = f"agents.{name}.runner"
         below = [p._replace(path=f"{path}.{p.path}" if p.path else path) for p in error.problems]

@@ -9,11 +9,27 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.core.kinds import RUN_STREAM
+from passdown.core.kinds import OUTCOMES, PHASES, RUN_STREAM
 from passdown.core.names import MAX_AGENT
+from passdown.core.schema import (
+    AGENT,
+    ANY_TEXT,
+    TASK_ID,
+    TRUTH,
+    Choice,
+    List,
+    Map,
+    Number,
+    Optional,
+    Part,
+    Pattern,
+    declare,
+    tuple_shape,
+    value_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from passdown.core.record import Record
 
@@ -24,6 +40,10 @@ DIRECTIONS = (END, STOP, AGAIN, WAIT, BACK)
 """Targets of a rule besides legs: completed, failed, the same leg again, wait for a person, the leg
 that led here."""
 
+PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
+ERROR = "error"
+"""The outcome of a leg that gave no valid handoff."""
+
 WORK = "work"
 REVIEWS = ("plan_review", "code_review", "completion")
 KINDS = (WORK, "question", *REVIEWS, "budget_review")
@@ -33,36 +53,50 @@ VERDICTS = ("continue", "pivot", "escalate", "abandon")
 PERSON = "person"
 MAX_PARTIAL = 3
 MAX_REJECTED = 3
-DEFAULT_LOOPS = 8
 
 
+_NAMES = List(ANY_TEXT, most=100, takes_one=True)
+_WORDS = List(ANY_TEXT, most=1_000, takes_one=True)
+_VARIABLE = Pattern("[^=\\0]+")
+_SECONDS = Number(0, 604_800, is_float=True)
+
+
+@tuple_shape
 class When(NamedTuple):
     """What a rule matches; an empty field matches anything."""
 
-    outcome: tuple[str, ...] = ()
-    to: str = ""
-    gate: str = ""
-    verdict: tuple[str, ...] = ()
+    outcome: tuple[str, ...] = declare(List(Choice(*OUTCOMES, ERROR), takes_one=True), default=())
+    to: str = declare(AGENT, default="")
+    gate: str = declare(Choice("", APPROVED, REJECTED), default="")
+    verdict: tuple[str, ...] = declare(
+        List(Choice(*APPROVALS, *VERDICTS), takes_one=True), default=()
+    )
 
 
+@tuple_shape
 class Rule(NamedTuple):
     """Where to go after a leg. After `at_most` uses (0: no limit), `otherwise` counts."""
 
-    go: tuple[str, ...]
-    when: When = When()
-    at_most: int = 0
-    otherwise: tuple[str, ...] = (STOP,)
+    go: tuple[str, ...] = declare(_NAMES)
+    when: When = declare(Part(When), default_factory=When)
+    at_most: int = declare(Number(0, 1_000), default=0)
+    otherwise: tuple[str, ...] = declare(_NAMES, default=(STOP,))
+
+    def is_used_up(self, uses: int) -> bool:
+        """Whether it was used as often as it may be."""
+        return bool(self.at_most) and uses >= self.at_most
 
     def fits(self, outcome: str, to: str, gate: str, verdict: str = "") -> bool:
         """Whether it matches a leg that ended so. A rejected gate needs a rule that names it."""
         when = self.when
-        if (gate == "rejected") != (when.gate == "rejected"):
+        if (gate == REJECTED) != (when.gate == REJECTED):
             return False
         is_outcome = not when.outcome or outcome in when.outcome
         is_verdict = not when.verdict or verdict in when.verdict
         return is_outcome and is_verdict and when.to in ("", to) and when.gate in ("", gate)
 
 
+@tuple_shape
 class Leg(NamedTuple):
     """One agent's turn.
 
@@ -70,69 +104,75 @@ class Leg(NamedTuple):
     when all of those legs have led to it.
     """
 
-    leg: str
-    agent: str
-    kind: str = WORK
-    request: str = ""
-    phase: str = ""
-    gate: str = ""
-    peer: str = ""
-    fresh: bool = False
-    joins: tuple[str, ...] = ()
-    then: tuple[Rule, ...] = ()
+    leg: str = declare(TASK_ID)
+    agent: str = declare(AGENT)
+    kind: str = declare(Choice(*KINDS), default=WORK)
+    request: str = declare(ANY_TEXT, default="")
+    phase: str = declare(Choice("", *PHASES), default="")
+    gate: str = declare(ANY_TEXT, default="")
+    peer: str = declare(ANY_TEXT, default="")
+    fresh: bool = declare(TRUTH, default=False)
+    joins: tuple[str, ...] = declare(_NAMES, default=())
+    then: tuple[Rule, ...] = declare(List(Part(Rule)), default=())
 
 
+@tuple_shape
 class RunnerOptions(NamedTuple):
     """What runs an agent: one of command, script and python, with its options."""
 
-    command: tuple[str, ...] = ()
-    prompt: str = "stdin"
-    env: Mapping[str, str] = {}
-    pass_env: tuple[str, ...] | None = None
-    max_output: int = 1_000_000
-    timeout_s: float = 604_800.0
-    script: str = ""
-    python: str = ""
+    command: tuple[str, ...] = declare(List(ANY_TEXT, most=1_000), default=())
+    prompt: str = declare(Choice("stdin", "argument", "file"), default="stdin")
+    env: Mapping[str, str] = declare(Map(ANY_TEXT, key=_VARIABLE), default_factory=dict)
+    pass_env: tuple[str, ...] | None = declare(Optional(List(_VARIABLE)), default=None)
+    max_output: int = declare(Number(1_000, 1_000_000_000), default=1_000_000)
+    timeout_s: float = declare(_SECONDS, default=604_800.0)
+    script: str = declare(ANY_TEXT, default="")
+    python: str = declare(ANY_TEXT, default="")
 
 
+@tuple_shape
 class AgentLimits(NamedTuple):
     """Limits of an agent: turns in one run, tokens in its context, seconds for a leg."""
 
-    loops: int = DEFAULT_LOOPS
-    context_tokens: int = 100_000
-    seconds: float = 600.0
+    loops: int = declare(Number(1, 1_000), default=8)
+    context_tokens: int = declare(Number(1_000, 100_000_000), default=100_000)
+    seconds: float = declare(_SECONDS, default=600.0)
 
 
+@tuple_shape
 class RelayAgent(NamedTuple):
     """An agent of a relay: what it is told, what runs it, what it may use up.
 
     `review_by` decides when its loops are used up: an agent's name, or `person`.
     """
 
-    runner: RunnerOptions
-    profile: str = ""
-    role: str = ""
-    rules: tuple[str, ...] = ()
-    spec: str = ""
-    templates: str = ""
-    memory: str = "task"
-    sharing: str = "off"
-    separate: tuple[str, ...] = ()
-    max_age_hours: float | None = None
-    needs: Mapping[str, list[str]] = {}
-    limits: AgentLimits = AgentLimits()
-    review_by: str = PERSON
+    runner: RunnerOptions = declare(Part(RunnerOptions))
+    profile: str = declare(AGENT, default="")
+    role: str = declare(ANY_TEXT, default="")
+    rules: tuple[str, ...] = declare(_WORDS, default=())
+    spec: str = declare(ANY_TEXT, default="")
+    templates: str = declare(ANY_TEXT, default="")
+    memory: str = declare(Choice("task", "project"), default="task")
+    sharing: str = declare(Choice("off", "pairs", "all"), default="off")
+    separate: tuple[str, ...] = declare(_NAMES, default=())
+    max_age_hours: float | None = declare(
+        Optional(Number(0, 1_000_000, is_float=True)), default=None
+    )
+    needs: Mapping[str, tuple[str, ...]] = declare(Map(_WORDS), default_factory=dict)
+    limits: AgentLimits = declare(Part(AgentLimits), default_factory=AgentLimits)
+    review_by: str = declare(ANY_TEXT, default=PERSON)
 
 
+@tuple_shape
 class RelayFields(NamedTuple):
     """A relay file."""
 
-    relay: str
-    agents: Mapping[str, RelayAgent]
-    legs: tuple[Leg, ...]
-    description: str = ""
-    budget: int = 1_500
-    parallel: int = 4
+    relay: str = declare(TASK_ID)
+    agents: Mapping[str, RelayAgent] = declare(Map(Part(RelayAgent), key=AGENT, least=1, most=100))
+    legs: tuple[Leg, ...] = declare(List(Part(Leg), least=1, most=500))
+    description: str = declare(ANY_TEXT, default="")
+    budget: int = declare(Number(50, 1_000_000), default=1_500)
+    parallel: int = declare(Number(1, 64), default=4)
 
 
 class Relay(NamedTuple):
@@ -158,72 +198,39 @@ class Relay(NamedTuple):
         """The rules of a leg, those of the file first; the last one matches everything."""
         names = [*self.legs, END]
         following = names[names.index(leg.leg) + 1]
-        return (*leg.then, *_kind_rules(self, leg.kind, following), *_default_rules(following))
-
-
-_PARTS: dict[Any, dict[str, Any]] = {
-    Rule: {"when": When},
-    Leg: {"then": Rule},
-    RelayAgent: {"runner": RunnerOptions, "limits": AgentLimits},
-}
-"""The fields of a value that hold other values."""
-
-
-def _value(kind: Any, given: Document) -> Any:
-    """The value of plain data; fields that it was written without have their defaults."""
-    fields: Document = {}
-    for name in kind._fields:
-        if name in given:
-            part, found = _PARTS.get(kind, {}).get(name), given[name]
-            if isinstance(found, list):
-                parts = cast("list[Any]", found)
-                fields[name] = tuple(_value(part, each) if part else each for each in parts)
-            else:
-                fields[name] = _value(part, found) if part else found
-    return kind(**fields)
+        return (*leg.then, *_built_in_rules(self, leg.kind, following))
 
 
 def relay_of(document: Document) -> Relay:
-    """The relay of a checked document."""
-    agents = {name: _value(RelayAgent, given) for name, given in document["agents"].items()}
-    legs = {given["leg"]: _value(Leg, given) for given in document["legs"]}
-    defaults = RelayFields._field_defaults
-    description, budget, parallel = (
-        document.get(name, defaults[name]) for name in ("description", "budget", "parallel")
-    )
-    return Relay(document["relay"], description, budget, agents, legs, parallel, document)
+    """The relay of a checked document; fields that it was recorded without have their defaults."""
+    given = value_of(RelayFields, document)
+    legs = {leg.leg: leg for leg in given.legs}
+    about = (given.relay, given.description, given.budget)
+    return Relay(*about, dict(given.agents), legs, given.parallel, document)
 
 
 def _rule(go: str, at_most: int = 0, otherwise: str = STOP, **when: Any) -> Rule:
     return Rule(when=When(**when), go=(go,), at_most=at_most, otherwise=(otherwise,))
 
 
-def _kind_rules(relay: Relay, kind: str, following: str) -> tuple[Rule, ...]:
+def _built_in_rules(relay: Relay, kind: str, following: str) -> Iterator[Rule]:
+    """The rules that legs of a kind have, then those that all have."""
     if kind == "question":
-        return (_rule(BACK, outcome=("completed",)),)
-    if kind == "budget_review":
-        pivot = relay.planning().leg
-        targets = zip(VERDICTS, (following, pivot, WAIT, STOP), strict=True)
-        return tuple(_rule(target, verdict=(verdict,)) for verdict, target in targets)
-    if kind in REVIEWS:
-        changes = _rule(BACK, MAX_REJECTED, verdict=("changes",))
-        return (changes, _rule(STOP, verdict=("rejected",)))
-    return ()
+        yield _rule(BACK, outcome=("completed",))
+    elif kind == "budget_review":
+        targets = (following, relay.planning().leg, WAIT, STOP)
+        for verdict, target in zip(VERDICTS, targets, strict=True):
+            yield _rule(target, verdict=(verdict,))
+    elif kind in REVIEWS:
+        yield _rule(BACK, MAX_REJECTED, verdict=("changes",))
+        yield _rule(STOP, verdict=("rejected",))
+    yield _rule(AGAIN, MAX_REJECTED, gate="rejected")
+    yield _rule(following, outcome=("completed",))
+    yield _rule(AGAIN, MAX_PARTIAL, outcome=("partial",))
+    yield _rule(AGAIN, MAX_PARTIAL, outcome=("blocked",), gate="approved")
+    yield _rule(WAIT, outcome=("blocked",))
+    yield _rule(STOP)
 
-
-def _default_rules(following: str) -> tuple[Rule, ...]:
-    return (
-        _rule(AGAIN, MAX_REJECTED, gate="rejected"),
-        _rule(following, outcome=("completed",)),
-        _rule(AGAIN, MAX_PARTIAL, outcome=("partial",)),
-        _rule(AGAIN, MAX_PARTIAL, outcome=("blocked",), gate="approved"),
-        _rule(WAIT, outcome=("blocked",)),
-        _rule(STOP),
-    )
-
-
-ERROR = "error"
-"""The outcome of a leg that gave no valid handoff."""
 
 LEG, REVIEW = "leg", "budget_review"
 HELD = "held"
@@ -365,36 +372,25 @@ def fold_run(records: Iterable[Record]) -> Run | None:
 
 
 def _started(record: Record, body: Document) -> Run:
-    return Run(
-        run=record.stream.removeprefix(RUN_STREAM),
-        relay=relay_of(body["relay"]),
-        task=body["task"],
-        by=record.author,
-        lane=body["lane"],
-        started_at=record.at,
-        position=record.position,
-        mark=record.digest.rpartition(":")[2][:12],
-    )
+    name, mark = record.stream.removeprefix(RUN_STREAM), record.digest.rpartition(":")[2][:12]
+    about = (relay_of(body["relay"]), body["task"], record.author, body["lane"])
+    return Run(name, *about, record.at, record.position, mark)
 
 
 def _legs(run: Run, record: Record, body: Document) -> Run:
-    legs = dict(run.legs)
-    for given in body["legs"]:
-        fields: Document = {**given, "causes": tuple(given["causes"])}
-        legs[given["number"]] = LegRun(**fields, started_at=record.at)
+    new = [LegRun(**_tuples(given), started_at=record.at) for given in body["legs"]]
     taken, granted = dict(run.taken), dict(run.granted)
     for rule in body["taken"]:
         taken[rule] = taken.get(rule, 0) + 1
     for agent in body["granted"]:
         granted[agent] = granted.get(agent, 0) + 1
-    asked: list[Document] = [{**each, "causes": tuple(each["causes"])} for each in body["asked"]]
     return run._replace(
-        legs=legs,
+        legs={**run.legs, **{leg.number: leg for leg in new}},
         followed=run.followed | frozenset(body["followed"]),
         arrived={leg: tuple(numbers) for leg, numbers in body["arrived"].items()},
         taken=taken,
         granted=granted,
-        asked=tuple(ReviewRequest(**fields) for fields in asked),
+        asked=tuple(ReviewRequest(**_tuples(each)) for each in body["asked"]),
         status=RUNNING,
         why="",
         ended_at="",
@@ -402,15 +398,17 @@ def _legs(run: Run, record: Record, body: Document) -> Run:
     )
 
 
-def _ended_leg(run: Run, record: Record, body: Document) -> Run:
-    fields = {name: value for name, value in body.items() if name != "number"}
-    fields["evidence"] = tuple(fields.get("evidence", ()))
-    fields["gates"] = tuple(fields.get("gates", ()))
-    return _with_leg(run, body["number"], ended_at=record.at, **fields)
+def _tuples(body: Document) -> Document:
+    """A body with its lists as tuples, as values have them."""
+    lists = {name: cast("list[Any]", v) for name, v in body.items() if isinstance(v, list)}
+    return {**body, **{name: tuple(v) for name, v in lists.items()}}
 
 
-def _with_leg(run: Run, number: int, **fields: Any) -> Run:
-    return run._replace(legs={**run.legs, number: run.legs[number]._replace(**fields)})
+def _with_leg(run: Run, body: Document, **fields: Any) -> Run:
+    """The run with what a body and some fields say of one of its turns."""
+    number = body["number"]
+    leg = run.legs[number]._replace(**_tuples(body), **fields)
+    return run._replace(legs={**run.legs, number: leg})
 
 
 def _answered(run: Run, record: Record, body: Document) -> Run:
@@ -419,48 +417,30 @@ def _answered(run: Run, record: Record, body: Document) -> Run:
         return run
     ask = run.asked[0]
     number = len(run.legs) + 1
-    leg = LegRun(
-        number=number,
-        leg=ask.leg,
-        agent=ask.agent,
-        kind=REVIEW,
-        visit=1,
-        guidance=ask.guidance,
-        causes=ask.causes,
-        started_at=record.at,
-        ended_at=record.at,
-        outcome="completed",
-        verdict=body["verdict"],
-        summary=body["guidance"],
-        worker=record.author,
-    )
+    asked = (number, ask.leg, ask.agent, REVIEW, 1, ask.guidance, ask.causes, record.at)
+    said: Document = {"outcome": "completed", "verdict": body["verdict"]}
+    said |= {"summary": body["guidance"], "ended_at": record.at, "worker": record.author}
+    leg = LegRun(*asked, **said)
     legs = {**run.legs, number: leg}
     return run._replace(legs=legs, asked=run.asked[1:], status=RUNNING, why="")
 
 
 def _ended(run: Run, record: Record, body: Document) -> Run:
-    return run._replace(
-        status=body["status"],
-        why=body["why"],
-        ended_at=record.at,
-        followed=run.followed | frozenset(body["followed"]),
-        stopped_by=tuple(body["stopped_by"]),
-    )
+    followed, by = run.followed | frozenset(body["followed"]), tuple(body["stopped_by"])
+    ended = run._replace(status=body["status"], why=body["why"], ended_at=record.at)
+    return ended._replace(followed=followed, stopped_by=by)
 
 
 _HANDLERS: Mapping[str, Callable[[Run, Record, Document], Run]] = {
     "legs": _legs,
-    "begun": lambda run, record, body: _with_leg(
-        run, body["number"], worker=body["worker"], begun_at=record.at
-    ),
-    "leg_ended": _ended_leg,
+    "begun": lambda run, record, body: _with_leg(run, body, begun_at=record.at),
+    "leg_ended": lambda run, record, body: _with_leg(run, body, ended_at=record.at),
     "waiting": lambda run, _, body: run._replace(status=WAITING, why=body["why"]),
     "answered": _answered,
     "ended": _ended,
     "promoted": lambda run, _, body: run._replace(promoted=body["task"]),
 }
 
-PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
 USED_UP = "its loops are used up"
 
 
@@ -501,11 +481,9 @@ def next_transition(run: Run, gates: Mapping[str, GateState]) -> RunTransition |
         if builder.ending:
             # Other turns that ended meanwhile are followed when the run is resumed.
             return ended_transition(*builder.ending, followed=[turn.number], by=[turn.number])
-    return (
-        builder.step()
-        if builder.goes_on
-        else _idle_transition(run, builder, waits or builder.waits)
-    )
+    if builder.goes_on:
+        return builder.step()
+    return _idle_transition(run, builder, waits or builder.waits)
 
 
 def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "", verdict: str = "") -> str:
@@ -515,8 +493,7 @@ def next_agent(run: Run, turn: LegRun, outcome: str, to: str = "", verdict: str 
     leg = run.relay.legs[turn.leg]
     gate = APPROVED if leg.gate and outcome == "completed" else ""
     name, rule = _matching_rule(run.relay, leg, (outcome, to, gate, verdict))
-    is_used_up = bool(rule.at_most) and run.taken.get(name, 0) >= rule.at_most
-    targets = rule.otherwise if is_used_up else rule.go
+    targets = rule.otherwise if rule.is_used_up(run.taken.get(name, 0)) else rule.go
     found = [run.relay.legs[target].agent for target in targets if target in run.relay.legs]
     if BACK in targets:
         found = [run.legs[number].agent for number in turn.causes]
@@ -569,24 +546,16 @@ def joined_name(agents: Sequence[str]) -> str:
 
 def overlapped(run: Run, turn: LegRun) -> list[LegRun]:
     """The earlier turns of the same agent that were open when a turn started."""
-    return [
-        other
-        for other in run.legs.values()
-        if (other.agent, other.number < turn.number) == (turn.agent, True)
-        and (not other.ended_at or other.ended_at > turn.started_at)
-    ]
+    before = [t for t in run.legs.values() if t.agent == turn.agent and t.number < turn.number]
+    return [each for each in before if not each.ended_at or each.ended_at > turn.started_at]
 
 
 def has_to_wait(run: Run, turn: LegRun) -> bool:
     """Whether an earlier turn in the same conversation is open: a conversation takes one at a time,
     so that each sees what was said before it.
     """
-    return any(
-        other.agent == turn.agent
-        and other.number < turn.number
-        and _conversation_peer(run, other) == _conversation_peer(run, turn)
-        for other in run.open_legs
-    )
+    before = [t for t in run.open_legs if t.agent == turn.agent and t.number < turn.number]
+    return _conversation_peer(run, turn) in {_conversation_peer(run, each) for each in before}
 
 
 def _conversation_peer(run: Run, turn: LegRun) -> str:
@@ -626,7 +595,10 @@ def resume_transition(run: Run) -> RunTransition | None:
     if run.status == "completed" or not (run.ended_at or _blocked(run)):
         return None
     builder = _TransitionBuilder(run)
-    for number in run.stopped_by if run.ended_at else _blocked(run):
+    # A turn that was going on when its run was stopped may have failed since.
+    failed = [turn.number for turn in run.legs.values() if turn.outcome == ERROR]
+    late = [number for number in failed if number not in (*run.followed, *run.stopped_by)]
+    for number in (*run.stopped_by, *late) if run.ended_at else _blocked(run):
         builder.retry(run.legs[number])
     return builder.step()
 
@@ -635,11 +607,8 @@ def _blocked(run: Run) -> Sequence[int]:
     """The ended turns that a run waits for because of their outcome."""
     if run.status != WAITING or run.asked:
         return ()
-    return [
-        turn.number
-        for turn in run.legs.values()
-        if not turn.is_open and turn.number not in run.followed and not turn.gates
-    ]
+    ended = [turn for turn in run.legs.values() if not turn.is_open and not turn.gates]
+    return [turn.number for turn in ended if turn.number not in run.followed]
 
 
 def _idle_transition(run: Run, builder: _TransitionBuilder, waits: str) -> RunTransition | None:
@@ -711,7 +680,7 @@ class _TransitionBuilder:
         ended = (turn.outcome, turn.to, status, turn.verdict)
         name, rule = _matching_rule(self._run.relay, leg, ended)
         used = self._run.taken.get(name, 0) + self._taken.count(name)
-        is_used_up = bool(rule.at_most) and used >= rule.at_most
+        is_used_up = rule.is_used_up(used)
         self._taken.append(name)
         self.followed.append(turn.number)
         why = _reason(turn, rule, gate, is_used_up=is_used_up)
@@ -749,15 +718,9 @@ class _TransitionBuilder:
     def _record_kept(self, turn: LegRun) -> None:
         """The gate is open for a handoff that had to wait: its agent isn't asked again."""
         self.followed.append(turn.number)
-        self._add(
-            turn.leg,
-            turn.agent,
-            LEG,
-            visit=turn.visit,
-            guidance=turn.guidance,
-            causes=turn.causes,
-            kept_from=turn.number if turn.kept else 0,
-        )
+        kept_from = turn.number if turn.kept else 0
+        about = {"visit": turn.visit, "causes": turn.causes, "kept_from": kept_from}
+        self._add(turn.leg, turn.agent, LEG, turn.guidance, **about)
 
     def _arrive(self, leg: Leg, turn: LegRun, guidance: str) -> None:
         if turn.leg not in leg.joins:
@@ -770,38 +733,37 @@ class _TransitionBuilder:
             self.start(leg, guidance, tuple(arrived))
 
     def start(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
-        """Start a leg, or request a review if its agent has used up its loops."""
+        """Start a leg; if its agent has used up its loops, request a review, which keeps what the
+        leg was to be told.
+        """
         run = self._run
         new = [each for each in self._legs if each["kind"] == LEG and not each["kept_from"]]
         now = sum(each["agent"] == leg.agent for each in new)
         extra = self._granted.count(leg.agent) * run.relay.agents[leg.agent].limits.loops
         if run.loops_of(leg.agent) + now >= run.loops_allowed(leg.agent) + extra:
-            self._ask(leg, guidance, causes)
+            reviewer = run.relay.agents[leg.agent].review_by
+            if reviewer == PERSON:
+                self._asked.append(ReviewRequest(leg.leg, leg.agent, USED_UP, causes, guidance))
+            else:
+                self._add(leg.leg, reviewer, REVIEW, guidance, causes=causes)
             return
         visit = run.visits(leg.leg) + 1 + sum(each["leg"] == leg.leg for each in new)
-        self._add(leg.leg, leg.agent, LEG, visit=visit, guidance=guidance, causes=causes)
+        self._add(leg.leg, leg.agent, LEG, guidance, visit=visit, causes=causes)
 
     def retry(self, turn: LegRun) -> None:
         """Start the leg of a turn again; for a verdict, ask the reviewer again."""
         self.followed.append(turn.number)
         if turn.is_by_person:
-            agent = self._run.relay.legs[turn.leg].agent
-            why = turn.summary or USED_UP
-            asked = ReviewRequest(turn.leg, agent, why, turn.causes, turn.guidance)
-            self._asked.append(asked)
+            self._ask(turn, turn.summary or USED_UP)
         elif turn.kind == REVIEW:
-            told = turn.guidance
-            self._add(turn.leg, turn.agent, REVIEW, visit=1, guidance=told, causes=turn.causes)
+            self._add(turn.leg, turn.agent, REVIEW, turn.guidance, causes=turn.causes)
         else:
             self.start(self._run.relay.legs[turn.leg], turn.guidance, turn.causes)
 
-    def _ask(self, leg: Leg, guidance: str, causes: tuple[int, ...]) -> None:
-        """Request a budget review; what the leg was to be told is kept for when it goes on."""
-        reviewer = self._run.relay.agents[leg.agent].review_by
-        if reviewer == PERSON:
-            self._asked.append(ReviewRequest(leg.leg, leg.agent, USED_UP, causes, guidance))
-        else:
-            self._add(leg.leg, reviewer, REVIEW, visit=1, guidance=guidance, causes=causes)
+    def _ask(self, turn: LegRun, why: str) -> None:
+        """Request a person's verdict on the agent of a turn's leg."""
+        agent = self._run.relay.legs[turn.leg].agent
+        self._asked.append(ReviewRequest(turn.leg, agent, why, turn.causes, turn.guidance))
 
     def _follow_review(self, turn: LegRun) -> None:
         self.followed.append(turn.number)
@@ -810,8 +772,7 @@ class _TransitionBuilder:
         if verdict == "abandon":
             self.ending = ("abandoned", turn.summary or "the budget review says so")
         elif verdict == "escalate":
-            why = turn.summary or turn.why
-            self._asked.append(ReviewRequest(leg.leg, leg.agent, why, turn.causes, turn.guidance))
+            self._ask(turn, turn.summary or turn.why)
         else:
             goes = self._run.relay.planning() if verdict == "pivot" else leg
             self._granted += dict.fromkeys((leg.agent, goes.agent))
@@ -820,29 +781,14 @@ class _TransitionBuilder:
             told = "\n\n".join(part for part in (turn.guidance, said) if part)
             self.start(goes, told, turn.causes)
 
-    def _add(
-        self,
-        leg: str,
-        agent: str,
-        kind: str,
-        *,
-        visit: int,
-        guidance: str,
-        causes: tuple[int, ...],
-        kept_from: int = 0,
-    ) -> None:
-        self._legs.append(
-            {
-                "number": len(self._run.legs) + len(self._legs) + 1,
-                "leg": leg,
-                "agent": agent,
-                "kind": kind,
-                "visit": visit,
-                "guidance": guidance,
-                "causes": list(causes),
-                "kept_from": kept_from,
-            }
-        )
+    def _add(self, leg: str, agent: str, kind: str, guidance: str, **fields: Any) -> None:
+        """Start a turn; `fields` are its `causes` and, unless they are 1 and 0, `visit` and
+        `kept_from`.
+        """
+        number = len(self._run.legs) + len(self._legs) + 1
+        turn = {"number": number, "leg": leg, "agent": agent, "kind": kind, "guidance": guidance}
+        causes = list(fields.pop("causes"))
+        self._legs.append({**turn, "visit": 1, "kept_from": 0, **fields, "causes": causes})
 
 
 def _reason(turn: LegRun, rule: Rule, gate: GateState, *, is_used_up: bool) -> str:

@@ -6,7 +6,6 @@ it was computed.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.arguments import raise_problems
@@ -15,10 +14,9 @@ from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact_value
 from passdown.core.text import excerpt, text_problems
 from passdown.core.times import parse_time
-from passdown.errors import Conflict, Damaged, NotFound, PassdownError, Problem
+from passdown.errors import Conflict, Damaged, NotFound, Problem
 from passdown.relay.run import (
     REVIEW,
-    RUNNING,
     VERDICTS,
     WAITING,
     GateState,
@@ -66,7 +64,11 @@ class Runs:
         Without a name it gets the next free one, such as R-1; a run with that name is returned as
         it is. An express item needs no task.
         """
-        problems = [*agent_problems(by, "by"), *_secret_problems(relay)]
+        problems = agent_problems(by, "by")
+        for kind in redact_value(relay.document)[1]:  # it would be removed from its record
+            expected = "none; name a variable in pass_env instead"
+            message = f"contains what looks like a {kind}"
+            problems.append(Problem("relay", "secret", message, expected))
         problems += id_problems(task, "task") if task or lane != EXPRESS else []
         if lane not in LANES:
             problems.append(Problem("lane", "invalid_choice", f"{lane!r:.40}", " | ".join(LANES)))
@@ -77,8 +79,7 @@ class Runs:
         number = 0 if name else len(self._streams.streams(f"{RUN_STREAM}R-")) + 1
         while True:
             run = name or f"R-{number}"
-            entry = StreamEntry(run_stream(run), "started", by, body, expect=0)
-            if self._try(entry) is not None or name:
+            if self._write(run, 0, RunTransition("started", body), by) is not None or name:
                 return self.advance(run)
             number += 1
 
@@ -92,10 +93,8 @@ class Runs:
             problem = Problem(run_stream(run), "unreadable", f"can't be read ({error!r:.80})")
             raise Damaged(f"the records of {run} are damaged", [problem]) from error
         if found is None:
-            raise NotFound(
-                f"there is no run {excerpt(str(run), 80)!r}",
-                next_step="passdown runs lists all of them.",
-            )
+            message = f"there is no run {excerpt(str(run), 80)!r}"
+            raise NotFound(message, next_step="passdown runs lists all of them.")
         return found
 
     def all(self) -> list[Run]:
@@ -121,7 +120,7 @@ class Runs:
             transition = next_transition(found, self._gates(found))
             if transition is None:
                 return found
-            self._write(found, transition, ENGINE)
+            self._write(run, found.position, transition, ENGINE)
 
     def resume(self, run: str, *, by: str) -> Run:
         """Start a run again that has stopped or is blocked; another continues unchanged."""
@@ -129,9 +128,8 @@ class Runs:
 
         def transition(found: Run) -> RunTransition | None:
             if found.status == "completed":
-                problem = Problem(
-                    "run", "completed", f"{run} ended at {found.ended_at}", "an open run"
-                )
+                message = f"{run} ended at {found.ended_at}"
+                problem = Problem("run", "completed", message, "an open run")
                 raise_problems(f"{run} is completed; there is nothing to resume", [problem])
             return resume_transition(found)
 
@@ -146,12 +144,9 @@ class Runs:
             problems.append(Problem("verdict", "invalid_choice", f"{verdict!r:.40}", expected))
 
         def transition(found: Run) -> RunTransition:
-            waits = bool(found.asked) and not found.ended_at
             missing = Problem("run", "not_asked", f"{run} waits for no review", "one that does")
-            raise_problems(
-                "the answer is refused; nothing was changed",
-                [*problems, *([] if waits else [missing])],
-            )
+            wrong = [] if found.asked and not found.ended_at else [missing]
+            raise_problems("the answer is refused; nothing was changed", [*problems, *wrong])
             return RunTransition("answered", {"verdict": verdict, "guidance": guidance})
 
         self._once(run, by, transition)
@@ -193,15 +188,12 @@ class Runs:
             transition = compute(found)
             if transition is None:
                 return found
-            if self._write(found, transition, by) is not None:
+            if self._write(run, found.position, transition, by) is not None:
                 return self.get(run)
 
-    def _write(self, run: Run, made: RunTransition, by: str) -> Record | None:
-        stream = run_stream(run.run)
-        return self._try(StreamEntry(stream, made.kind, by, made.body, expect=run.position))
-
-    def _try(self, entry: StreamEntry) -> Record | None:
-        """Write an entry; None if another process was first."""
+    def _write(self, run: str, position: int, made: RunTransition, by: str) -> Record | None:
+        """Write a transition after a position; None if another process was first."""
+        entry = StreamEntry(run_stream(run), made.kind, by, made.body, expect=position)
         try:
             return self._streams.add(entry)[0]
         except Conflict:
@@ -213,30 +205,6 @@ class Runs:
             return {}
         found = self._workspace.gates(run.task, all=True)
         return {gate.address: GateState(gate.status, gate.reason) for gate in found}
-
-
-def follow_up(workspace: Workspace, run: Run) -> None:
-    """Move the agents of a run to its new state and queue its open turns, since perhaps no process
-    has the run. Without the engine, workers find it.
-    """
-    from passdown.relay.agents import RunAgents
-
-    RunAgents(workspace).settle(run)
-    if run.lane == HERE or run.status != RUNNING:
-        return
-    with suppress(PassdownError):
-        from passdown.relay.worker import requeue
-
-        requeue(workspace, run.run)
-
-
-def _secret_problems(relay: Relay) -> list[Problem]:
-    """Secrets in a relay: they would be removed from its record."""
-    kinds = redact_value(relay.document)[1]
-    expected = "none; name a variable in pass_env instead"
-    return [
-        Problem("relay", "secret", f"contains what looks like a {kind}", expected) for kind in kinds
-    ]
 
 
 def seconds_between(start: str, end: str) -> float:
@@ -268,18 +236,12 @@ def next_commands(run: Run) -> list[str]:
         return [answer, *(f"passdown runs {run.run} --answer {v} --by NAME" for v in VERDICTS[1:])]
     if run.status != WAITING:
         return []
-    gates = [
-        turn.gate
-        for turn in run.legs.values()
-        if turn.gate and not turn.is_open and turn.number not in run.followed
-    ]
+    ended = [turn for turn in run.legs.values() if turn.gate and not turn.is_open]
+    gates = [turn.gate for turn in ended if turn.number not in run.followed]
     if not gates:
         return [f"passdown run --resume {run.run}"]
-    return [
-        f"passdown gate {how}"
-        for gate in gates
-        for how in (f"approve {gate} --by NAME", f"reject {gate} --by NAME --reason TEXT")
-    ]
+    answers = ("approve {} --by NAME", "reject {} --by NAME --reason TEXT")
+    return [f"passdown gate {how.format(gate)}" for gate in gates for how in answers]
 
 
 def turn_document(run: Run, turn: LegRun) -> JsonObject:

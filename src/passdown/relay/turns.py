@@ -51,6 +51,7 @@ from passdown.relay.run import (
 from passdown.relay.runners import AgentRequest
 from passdown.relay.runners.scripted import ScriptedRunner, as_runner
 from passdown.workspace.briefs import brief_for
+from passdown.workspace.context import context_of
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ if TYPE_CHECKING:
     from passdown.relay.runners.scripted import Function
     from passdown.workspace import Workspace
 
+    Document = dict[str, Any]
+    Messages = tuple[Mapping[str, str], ...]
+    OnEvent = Callable[[Run, LegRun, "ExchangeEvent"], None]
+    Rejection = Callable[[Sequence[Problem], AgentRequest], str]
 
 Value = TypeVar("Value")
 
@@ -124,12 +129,11 @@ def ask_until_valid(
     runner: Runner,
     asked: AgentRequest,
     *,
-    read: Callable[[str], Value],
+    read: Callable[..., Value],
     most_returns: int = MAX_RETRIES,
     on_event: Callable[[ExchangeEvent], None] | None = None,
-    returned: Callable[[Sequence[Problem], AgentRequest], str] | None = None,
+    returned: Rejection | None = None,
     follow_up: Callable[[Value], str] | None = None,
-    read_more: Callable[[Value, str], Value] | None = None,
     meanwhile: Callable[[], Sequence[Mapping[str, str]]] | None = None,
 ) -> ExchangeResult[Value]:
     """Ask an agent until `read` accepts the text of its reply.
@@ -138,9 +142,9 @@ def ask_until_valid(
     `returned`, at most `most_returns` times. The time limit covers all attempts. A program that
     hands off validly and then exits with a code has handed off: the code becomes a warning. One
     that was ended by us or by a signal has not, since its output may be cut. `follow_up` may ask
-    once for more than a valid reply has, and `read_more` adds what comes to the first value; if
-    nothing valid comes of that, the first reply counts, and a warning says why. `meanwhile` gives
-    what was added to its conversation while it worked, for the next attempt.
+    once for more than a valid reply has: `read` gets the first value too, to add what comes to it.
+    If nothing valid comes of that, the first reply counts, and a warning says why. `meanwhile`
+    gives what was added to its conversation while it worked, for the next attempt.
     """
     if isinstance(most_returns, bool) or not 0 <= most_returns <= 100:
         problem = Problem("most_returns", "out_of_range", f"{most_returns} given", "0 to 100")
@@ -152,7 +156,9 @@ def ask_until_valid(
         if exchange.is_late():
             return exchange.failed("timeout", "No time was left to ask the agent again.")
         reply = exchange.ask()
-        if reply.is_failure and not _exited_by_itself(reply):
+        # What a program has said that exited by itself is complete.
+        is_complete = reply.failure == "exit" and (reply.exit_code or 0) > 0
+        if reply.is_failure and not is_complete:
             return exchange.failed(reply.failure or "error", reply.why)
         try:
             value = read(reply.text)
@@ -162,25 +168,13 @@ def ask_until_valid(
             exchange.send_back(error.problems)
         else:
             more = follow_up(value) if follow_up and not reply.is_failure else ""
-            add = partial(read_more, value) if read_more else read
-            better = exchange.ask_for_more(more, add) if more else None
+            better = exchange.ask_for_more(more, read, value) if more else None
             return exchange.accepted(*(better or (value, reply)))
-    count = len(exchange.attempts)
+    count, problems = len(exchange.attempts), list(exchange.attempts[-1].problems)
     times = "once" if count == 1 else f"{count} times"
-    last = _in_short(exchange.attempts[-1].problems)
-    why = f"{asked.agent} was asked {times}; no reply was valid. The last: {last}"
-    return exchange.failed("invalid", why)
-
-
-def _in_short(problems: Sequence[Problem]) -> str:
-    """The first problem in one line, and the number of others."""
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return excerpt(problems[0].line(), 300) + more
-
-
-def _exited_by_itself(reply: AgentReply) -> bool:
-    """Whether a failed program exited by itself, so that its output is complete."""
-    return reply.failure == "exit" and (reply.exit_code or 0) > 0
+    why = f"{asked.agent} was asked {times}; no reply was valid. The last: "
+    return exchange.failed("invalid", why + excerpt(problems[0].line(), 300) + more)
 
 
 class _Exchange:
@@ -191,8 +185,8 @@ class _Exchange:
         runner: Runner,
         asked: AgentRequest,
         on_event: Callable[[ExchangeEvent], None] | None,
-        returned: Callable[[Sequence[Problem], AgentRequest], str],
-        meanwhile: Callable[[], Sequence[Mapping[str, str]]] | None = None,
+        returned: Rejection,
+        meanwhile: Callable[[], Sequence[Mapping[str, str]]] | None,
     ) -> None:
         self._returned = returned
         self._meanwhile = meanwhile or (lambda: ())
@@ -211,7 +205,10 @@ class _Exchange:
     def ask(self) -> AgentReply:
         """Ask the agent once."""
         left = None if self._ends is None else max(0.0, self._ends - time.monotonic())
-        self._asked = replace(self._asked, timeout_s=left, progress=self._progress())
+        progress = self._asked.progress
+        if self._on_event is not None:
+            progress = partial(self._emit, "working", "")
+        self._asked = replace(self._asked, timeout_s=left, progress=progress)
         self._emit("asked")
         reply = self._runner(self._asked)
         self.attempts.append(Attempt(self._asked.attempt, reply))
@@ -225,7 +222,7 @@ class _Exchange:
         self._continue_with(self._returned(problems, self._asked))
 
     def ask_for_more(
-        self, text: str, read: Callable[[str], Value]
+        self, text: str, read: Callable[..., Value], first: Value
     ) -> tuple[Value, AgentReply] | None:
         """Ask once for what a valid reply leaves out; None if nothing valid comes of it."""
         if self._asked.is_stopped() or self.is_late():
@@ -236,7 +233,7 @@ class _Exchange:
         try:
             reply = self.ask()
             if not reply.is_failure:
-                return read(reply.text), reply
+                return read(reply.text, first), reply
             why = reply.why
         except PassdownError as error:  # a script without another answer, or an invalid handoff
             why = excerpt(str(error), 300)
@@ -269,16 +266,7 @@ class _Exchange:
         self._emit("failed", why)
         return ExchangeResult(attempts=tuple(self.attempts), failure=failure, why=why)
 
-    def _progress(self) -> Callable[[float, int], None] | None:
-        if self._on_event is None:
-            return self._asked.progress
-
-        def report(seconds: float, size: int) -> None:
-            self._emit("working", seconds=seconds, size=size)
-
-        return report
-
-    def _emit(self, kind: str, said: str = "", *, seconds: float = 0.0, size: int = 0) -> None:
+    def _emit(self, kind: str, said: str = "", seconds: float = 0.0, size: int = 0) -> None:
         if self._on_event is None:
             return
         asked = self._asked
@@ -291,9 +279,8 @@ class _Exchange:
 
 def rejection_text(problems: Sequence[Problem], asked: AgentRequest) -> str:
     """The prompt after an invalid handoff: every problem, and what to send."""
-    lines = problem_lines(problems)
     return (
-        f"Your handoff is invalid; nothing was recorded. Problems:\n{lines}\n"
+        f"Your handoff is invalid; nothing was recorded. Problems:\n{problem_lines(problems)}\n"
         "Fix all of them. Reply with the whole handoff again: a line '## Handoff', then one "
         "fenced yaml block, and nothing after it. "
         f"The task is {asked.task}, from_agent is {asked.agent}."
@@ -339,11 +326,6 @@ def find_handoff(
     return data
 
 
-if TYPE_CHECKING:
-    Document = dict[str, Any]
-    OnEvent = Callable[[Run, LegRun, ExchangeEvent], None]
-    Messages = tuple[Mapping[str, str], ...]
-
 MAX_EVIDENCE = 6
 MAX_REPLY = 8_000
 MAX_REVIEW = 20_000
@@ -364,20 +346,20 @@ class SentRequest(NamedTuple):
     context_tokens: int
 
 
-class _RunLeases:
+class _RunLeases(NamedTuple):
     """The leases of an agent's conversations in a run; none where one of both has no tasks."""
 
-    def __init__(self, states: AgentStates, run: Run, agent: str) -> None:
-        self._states, self._run, self._agent = states, run, agent
+    states: AgentStates
+    run: Run
+    agent: str
 
     def current_lease(self, peer: str) -> Lease | None:
         """The lease of the agent in the run, also after its end."""
-        agents = self._run.relay.agents
-        if any(agents[name].memory == "project" for name in (self._agent, peer) if name in agents):
+        run, agents = self.run, self.run.relay.agents
+        if any(agents[name].memory == "project" for name in (self.agent, peer) if name in agents):
             return None
-        seat = instance_name(self._agent, self._run.run)
-        lease = self._states.current_lease(seat)
-        return lease or Lease(seat, self._run.task, 0, self._run.run)
+        seat = instance_name(self.agent, run.run)
+        return self.states.current_lease(seat) or Lease(seat, run.task, 0, run.run)
 
 
 class Turns:
@@ -415,22 +397,17 @@ class Turns:
         self.run_agents.begin(run, turn)
         kind, runner = run.relay.legs[turn.leg].kind, self._runner(run, turn.agent)
         sent = self._send_leg(run, turn)
-        result = self._exchange(
-            run,
-            turn,
-            sent,
-            lambda text: self._read(run, turn, text, where=sent.conversation.where),
-            returned=rejection_text if kind == WORK else _verdict_rejection(_verdicts(kind)),
+        options: Document = {"read": partial(self._read, run, turn, where=sent.conversation.where)}
+        returned = rejection_text if kind == WORK else partial(_verdict_rejection, _verdicts(kind))
+        if kind == WORK and not isinstance(runner, ScriptedRunner):
             # A script has said all that it has to say.
-            follow_up=partial(_missing_fields, run, turn, sent.messages)
-            if kind == WORK and not isinstance(runner, ScriptedRunner)
-            else None,
-            read_more=lambda first, text: self._read(run, turn, text, first),
-        )
+            options["follow_up"] = partial(_missing_fields, run, turn, sent.messages)
+        result = self._exchange(run, turn, sent, returned, **options)
         if result.value is None or not self._is_fresh():
             return self._failed(sent, result)
         ended = self._hand_off(run, turn, result.value, _measured(sent, result))
-        self._note_completion(run, kind, ended.get("verdict", ""))
+        if (kind, ended.get("verdict")) == ("completion", "approved"):
+            self.run_agents.write_knowledge(run)
         return ended
 
     def _failed(self, sent: SentRequest, result: ExchangeResult[Any]) -> Document | None:
@@ -440,13 +417,6 @@ class Turns:
         evidence = [attempt.to_dict() for attempt in result.attempts[-MAX_EVIDENCE:]]
         found = {"why": result.why, "measured": _measured(sent, result), "evidence": evidence}
         return {"outcome": ERROR, **storable_values(found)}
-
-    def _note_completion(self, run: Run, kind: str, verdict: str) -> None:
-        """Write the knowledge file once a completion is approved: that of a task, or of a
-        specification whose tasks are all done.
-        """
-        if (kind, verdict) == ("completion", "approved"):
-            self.run_agents.write_knowledge(run)
 
     def ask(
         self, run: Run, sender: str, to: str, kind: str, content: str, *, key: str = ""
@@ -472,12 +442,11 @@ class Turns:
                 found = approve(conversations, sender, kind, content, answer, rounds=1, key=key)
                 found = found._replace(verdict=verdict_of(found.message.content))
         self._remember(run, sender, to, (content, found.message.content), key)
-        self._note_completion(run, kind, found.verdict)
+        if (kind, found.verdict) == ("completion", "approved"):
+            self.run_agents.write_knowledge(run)
         return found
 
-    def _remember(
-        self, run: Run, sender: str, to: str, said: tuple[str, str], key: str = ""
-    ) -> None:
+    def _remember(self, run: Run, sender: str, to: str, said: tuple[str, str], key: str) -> None:
         """Add what an agent asked and was told to its own conversations too: with whom it asked,
         and that of its open turn.
         """
@@ -509,7 +478,7 @@ class Turns:
             return storable(text)
 
         result = ask_until_valid(
-            self._runner(run, to), asked, read=read, returned=_verdict_rejection(verdicts)
+            self._runner(run, to), asked, read=read, returned=partial(_verdict_rejection, verdicts)
         )
         if result.value is None:
             problem = Problem("", result.failure, result.why, "an answer")
@@ -568,9 +537,12 @@ class Turns:
         """Put the request of a leg into the agent's conversation, once."""
         agent, leg = run.relay.agents[turn.agent], run.relay.legs[turn.leg]
         needs = {name: list(each) for name, each in agent.needs.items()}
-        brief = brief_for(
-            self._streams.context, run.task, turn.agent, run.relay.budget, needs=needs
-        )
+        context = context_of(self._workspace)
+        brief = brief_for(context, run.task, turn.agent, run.relay.budget, needs=needs)
+        lost = context.lost_history(run.task)
+        lost_lines = [p._replace(level="warning").line() for p in lost.problems] if lost else []
+        for line in lost_lines:  # state files show more of the task than the ledger
+            logging.getLogger("passdown.relay").warning("%s", line)
         conversations, peer = self._conversations(run, turn.agent), peer_of(run, turn)
         if leg.fresh:
             conversations.reset(peer, key=f"{_key(run, turn)}/fresh")
@@ -579,11 +551,13 @@ class Turns:
             "task": run.task,
             "phase": leg.phase,
             "agents": _choices((name for name in run.relay.agents if name != turn.agent), leg),
-            "brief": "\n".join([brief.text, *self._lost_history(run.task)]),
+            "brief": "\n".join([brief.text, *lost_lines]),
             "request": leg.request or f"Do the leg {leg.leg} of this task.",
             "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
             "before": _parallel_results(run, turn),
-            "example": yaml_example(task=_short_id(run.task)).rstrip(),
+            "example": yaml_example(
+                task=run.task if len(run.task) <= MAX_SHOWN_ID else "TASK"
+            ).rstrip(),
         }
         if leg.kind != WORK:
             parts = [values[name] for name in ("brief", "guidance", "before")]
@@ -592,14 +566,6 @@ class Turns:
             values = {"agent": turn.agent, "task": run.task, "peer": peer, "content": content}
         text = conversations.templates.render("leg" if leg.kind == WORK else leg.kind, values)
         return self._send(conversations, peer, text, _key(run, turn), brief.tokens)
-
-    def _lost_history(self, task: str) -> list[str]:
-        """The warning that state files show more of a task than the ledger; it is logged too."""
-        lost = self._streams.context.lost_history(task)
-        found = [each._replace(level="warning").line() for each in lost.problems] if lost else []
-        for line in found:
-            logging.getLogger("passdown.relay").warning("%s", line)
-        return found
 
     def _replies(self, run: Run, turn: LegRun) -> list[str]:
         """What was said in the turns that led to a request: the plan, the change or the question
@@ -633,9 +599,7 @@ class Turns:
         tokens = conversation.tokens(messages)
         return SentRequest(conversation, peer, tuple(_plain(messages)), brief_tokens, tokens)
 
-    def _request(
-        self, run: Run, agent: str, messages: tuple[Mapping[str, str], ...]
-    ) -> AgentRequest:
+    def _request(self, run: Run, agent: str, messages: Messages) -> AgentRequest:
         return AgentRequest(
             messages=messages,
             agent=agent,
@@ -652,12 +616,12 @@ class Turns:
         run: Run,
         turn: LegRun,
         sent: SentRequest,
-        read: Callable[[str], Any],
-        *,
-        returned: Callable[[Sequence[Problem], AgentRequest], str],
-        follow_up: Callable[[Any], str] | None = None,
-        read_more: Callable[[Any, str], Any] | None = None,
+        returned: Rejection,
+        **options: Any,
     ) -> ExchangeResult[Any]:
+        """Ask an agent until its reply is valid, as `ask_until_valid` takes `options`, and add what
+        was said to its conversation.
+        """
         on_event = self._on_event
         asked = self._request(run, turn.agent, sent.messages)
         asked = replace(asked, leg=turn.leg, visit=turn.visit)
@@ -673,11 +637,9 @@ class Turns:
             self._runner(run, turn.agent),
             asked,
             meanwhile=meanwhile,
-            read=read,
             on_event=(lambda event: on_event(run, turn, event)) if on_event else None,
             returned=returned,
-            follow_up=follow_up,
-            read_more=read_more,
+            **options,
         )
         for attempt in result.attempts if self._is_fresh() else ():
             said = returned(attempt.problems, asked) if attempt.problems else attempt.follow_up
@@ -717,7 +679,10 @@ class Turns:
         check = self._workspace.check_handoff(self._completed(run, turn, data))
         # An open gate is for a person; the agent can't do anything about it.
         errors = [p for p in check.problems if p.level == "error" and p.code != "human_gate"]
-        errors += _receiver_problems(run, data)
+        to, known = str(data.get("to_agent") or ""), ["", *run.relay.agents]
+        if to not in known:
+            said = f"{excerpt(to)!r} isn't an agent of this relay"
+            errors.append(Problem("to_agent", "unknown_agent", said, " | ".join(known[1:])))
         if errors:
             raise InvalidInput("the handoff is refused", errors)
         return data
@@ -745,7 +710,7 @@ class Turns:
             # A leg's gate is added to what is in the way; it isn't the list of it.
             is_added = "blockers" in completed and not data.get("blockers")
             given = read_handoff(completed)._replace(added_blockers=is_added)
-            command = self._workspace.hand_off(given, key=_key(run, turn))
+            self._workspace.hand_off(given, key=_key(run, turn))
         except PassdownError as error:
             known = self._handed_off(run, turn)  # another worker was first
             held = self._held(run) if isinstance(error, GateRefused) else None
@@ -754,33 +719,29 @@ class Turns:
             why = f"the handoff could not be recorded: {error}"
             return known or {"outcome": ERROR, "why": why, "measured": measured}
         measured["handoff_seconds"] = round(time.monotonic() - started, 4)
-        return self._ended(run, command.version, completed["metadata"], measured)
+        return self._handed_off(run, turn, measured) or {}
 
-    def _handed_off(self, run: Run, turn: LegRun) -> Document | None:
-        """How the turn ended if its handoff is recorded already, by any worker."""
-        with self._streams.context.store.reading() as reader:
+    def _handed_off(
+        self, run: Run, turn: LegRun, measured: Document | None = None
+    ) -> Document | None:
+        """How the turn ended if its handoff is recorded, by any worker; None if it isn't."""
+        with context_of(self._workspace).store.reading() as reader:
             record = reader.record_by_key(stream_of(run.task), _key(run, turn))
         if record is None or (record.kind, record.author) != ("handoff", turn.agent):
             return None
-        origin = record.document().get("metadata", {})
-        return self._ended(run, record.position, origin, {"is_repeat": True})
-
-    def _ended(self, run: Run, version: int, origin: Document, measured: Document) -> Document:
-        with self._streams.context.store.reading() as reader:
-            record = reader.record(stream_of(run.task), version)
-        body = record.document() if record else {}
-        handoff = body.get("handoff") or body
+        body = record.document()
+        origin, handoff = body.get("metadata", {}), body.get("handoff") or body
         found = self._workspace.gates(run.task, all=True)
         counts = {name: len(body[name]) for name in body if isinstance(body[name], list)}
-        verdict = origin.get("verdict", "")
+        verdict, measured = origin.get("verdict", ""), measured or {"is_repeat": True}
         return {
             "outcome": handoff["outcome"],
             "to": origin.get("to", ""),
-            "version": version,
-            "gates": [gate.address for gate in found if gate.version == version],
+            "version": record.position,
+            "gates": [gate.address for gate in found if gate.version == record.position],
             "summary": origin.get("reply") or handoff.get("summary", ""),
             **({"verdict": verdict} if verdict else {}),
-            "measured": {**measured, "record_bytes": len(record.body) if record else 0, **counts},
+            "measured": {**measured, "record_bytes": len(record.body), **counts},
         }
 
     def _review(self, run: Run, turn: LegRun) -> Document | None:
@@ -789,26 +750,22 @@ class Turns:
         conversations = self._conversations(run, turn.agent)
         ended = [t for t in run.legs.values() if t.agent == reviewed and not t.is_open]
         count = sum(t.counts for t in ended)
-        lines = [_result_line(t) for t in ended if t.counts or t.is_by_person]
-        turns = "1 turn" if count == 1 else f"{count} turns"
-        content = f"{reviewed} has had {turns}:\n" + "\n".join(lines)
+        content = f"{reviewed} has had {'1 turn' if count == 1 else f'{count} turns'}:"
+        for t in ended:
+            if t.is_by_person:
+                content += f"\n- {t.worker} decided: {t.verdict}. {t.summary}".rstrip()
+            elif t.counts:
+                content += f"\n- {t.leg}, visit {t.visit}: {t.outcome}. {t.summary or t.why}"
         values = {"content": content, "agent": turn.agent, "peer": reviewed, "task": run.task}
         text = conversations.templates.render("budget_review", values)
         sent = self._send(conversations, reviewed, text, _key(run, turn))
-        returned = _verdict_rejection(VERDICTS)
-        result = self._exchange(run, turn, sent, read_verdict, returned=returned)
+        returned = partial(_verdict_rejection, VERDICTS)
+        result = self._exchange(run, turn, sent, returned, read=read_verdict)
         if result.value is None or not self._is_fresh():
             return self._failed(sent, result)
         verdict, guidance = result.value
         found = {"outcome": "completed", "verdict": verdict, "summary": guidance}
         return {**found, "measured": _measured(sent, result)}
-
-
-def _result_line(turn: LegRun) -> str:
-    """How a turn ended, or what a person decided."""
-    if turn.is_by_person:
-        return f"- {turn.worker} decided: {turn.verdict}. {turn.summary}".rstrip()
-    return f"- {turn.leg}, visit {turn.visit}: {turn.outcome}. {turn.summary or turn.why}"
 
 
 def _plain(messages: Sequence[Message]) -> list[Mapping[str, str]]:
@@ -834,13 +791,11 @@ def read_verdict(text: str, words: Sequence[str] = VERDICTS) -> tuple[str, str]:
     return verdict, rest.strip(" \n\t:*_.,!")
 
 
-def _verdict_rejection(words: Sequence[str]) -> Callable[[Sequence[Problem], AgentRequest], str]:
+def _verdict_rejection(
+    words: Sequence[str], problems: Sequence[Problem], asked: AgentRequest
+) -> str:
     said = f"Begin with one of {', '.join(word.upper() for word in words)}, then say why."
-
-    def text(problems: Sequence[Problem], asked: AgentRequest) -> str:
-        return f"Your reply is invalid:\n{problem_lines(problems)}\n{said if words else ''}".strip()
-
-    return text
+    return f"Your reply is invalid:\n{problem_lines(problems)}\n{said if words else ''}".strip()
 
 
 def _missing_fields(
@@ -849,15 +804,11 @@ def _missing_fields(
     """Ask for recommended fields that a valid handoff leaves out: an agent once in a run, and in a
     conversation.
     """
-    missing = [
-        name
-        for name in PROMPT_FIELDS
-        if fields_of(Handoff)[name].level == "recommended" and name not in data
-    ]
-    was_asked = any(
-        each.agent == turn.agent and each.measured.get("asked_for_more")
-        for each in run.legs.values()
-    )
+    fields = fields_of(Handoff)
+    wanted = (name for name in PROMPT_FIELDS if fields[name].level == "recommended")
+    missing = [name for name in wanted if name not in data]
+    own = (each for each in run.legs.values() if each.agent == turn.agent)
+    was_asked = any(each.measured.get("asked_for_more") for each in own)
     if not missing or was_asked or any(m["content"].startswith(_ASKED_FOR_MORE) for m in messages):
         return ""
     return (
@@ -875,22 +826,8 @@ def _choices(others: Iterable[str], leg: Leg) -> str:
     return ", ".join(shown) + (", ..." if len(shown) < len(names) else "")
 
 
-def _short_id(task: str) -> str:
-    """A task's id for an example, which is to stay short."""
-    return task if len(task) <= MAX_SHOWN_ID else "TASK"
-
-
 def _key(run: Run, turn: LegRun) -> str:
     return f"{run.run}.{turn.number}-{run.mark}"
-
-
-def _receiver_problems(run: Run, data: Document) -> list[Problem]:
-    """Check that the receiver is an agent of the relay."""
-    given, known = str(data.get("to_agent") or ""), list(run.relay.agents)
-    if not given or given in known:
-        return []
-    said = f"{excerpt(given)!r} isn't an agent of this relay"
-    return [Problem("to_agent", "unknown_agent", said, " | ".join(known))]
 
 
 def _parallel_results(run: Run, turn: LegRun) -> str:
@@ -898,10 +835,10 @@ def _parallel_results(run: Run, turn: LegRun) -> str:
     causes = [run.legs[number] for number in turn.causes]
     if len(causes) < 2:
         return ""
-    where = f"passdown runs {run.run}"
-    said = [shortened(cause.summary, MAX_RESULT, where) for cause in causes]
     lines = [
-        f"- {c.leg} ({c.agent}, {c.outcome}): {each}" for c, each in zip(causes, said, strict=True)
+        f"- {c.leg} ({c.agent}, {c.outcome}): "
+        + shortened(c.summary, MAX_RESULT, f"passdown runs {run.run}")
+        for c in causes
     ]
     return "These legs ran in parallel before:\n" + "\n".join(lines)
 

@@ -35,6 +35,7 @@ from passdown.relay.git import open_pull_request
 from passdown.relay.run import ERROR, has_to_wait
 from passdown.relay.runs import ENGINE, EXPRESS, HERE, NORMAL, Runs
 from passdown.relay.turns import Turns
+from passdown.workspace.context import context_of
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -124,11 +125,8 @@ class RelayWorker:
             runners=runners,
         )
         self._turns.run_agents.has_ended = self._has_ended
-        self._express = ExpressTurns(
-            workspace,
-            self._turns.run_agents,
-            pull_request=partial(open_pull_request, stop=halted),
-        )
+        opens = partial(open_pull_request, stop=halted)
+        self._express = ExpressTurns(workspace, self._turns.run_agents, pull_request=opens)
 
     def take_turn(self, run: str, number: int) -> None:
         """Take one turn of a run and record how it ended, unless that is recorded already."""
@@ -158,9 +156,17 @@ class RelayWorker:
 
     def _taken(self, run: Run, turn: LegRun) -> JsonObject | None:
         """How a turn ended, with its span; None if it was left to others."""
+        attributes = {
+            "passdown.workspace": self._workspace.store_label,
+            "passdown.task": run.task,
+            "passdown.agent": turn.agent,
+            "passdown.run": run.run,
+            "passdown.leg": turn.leg,
+            "passdown.turn": turn.number,
+        }
         self._running.add((run.run, turn.number))
         try:
-            with self._span(run, turn) as span:
+            with tracing.span("relay leg", attributes) as span:
                 ended = self._take(run, turn)
                 outcome = "left" if ended is None else ended["outcome"]
                 span.note({"passdown.outcome": outcome}, error=ERROR if outcome == ERROR else "")
@@ -184,17 +190,6 @@ class RelayWorker:
                 return False
             time.sleep(POLL_S)
         return True
-
-    def _span(self, run: Run, turn: LegRun) -> tracing.Span:
-        attributes = {
-            "passdown.workspace": self._workspace.store_label,
-            "passdown.task": run.task,
-            "passdown.agent": turn.agent,
-            "passdown.run": run.run,
-            "passdown.leg": turn.leg,
-            "passdown.turn": turn.number,
-        }
-        return tracing.span("relay leg", attributes)
 
     def _take(self, run: Run, turn: LegRun) -> JsonObject | None:
         """How a turn ended; None if it was left to others."""
@@ -276,28 +271,20 @@ class RelayWorker:
         position = _OVER if run.ended_at else run.position
         known, at = self._checked.get(run.run, (0, 0.0))
         self._checked[run.run] = (position, time.monotonic() if known != position else at)
-        if run.status == "waiting":
-            self._waiting.add(run.run)
-        else:
-            self._waiting.discard(run.run)
+        (self._waiting.add if run.status == "waiting" else self._waiting.discard)(run.run)
 
 
 def open_engine(workspace: Workspace, options: EngineOptions = _OPTIONS) -> RelayEngine:
     """The engine of a workspace; not launched yet."""
     streams = WorkspaceStreams(workspace)
-    url = relay_url(streams.context.place.folder, options.url, workspace.store_url)
-    return RelayEngine(url, scope=_identity(streams), lease_s=options.lease_s, room=options.room)
-
-
-def _identity(streams: WorkspaceStreams) -> str:
-    """An id that tells this store from others in the same engine database; made once."""
-    while True:
-        known = streams.last(IDENTITY)
-        if known is not None:
-            return known.document()["id"]
+    url = relay_url(context_of(workspace).place.folder, options.url, workspace.store_url)
+    # An id that tells this store from others in the same database, made once.
+    while (known := streams.last(IDENTITY)) is None:
         with suppress(Conflict):
             body = {"id": uuid.uuid4().hex[:12]}
             streams.add(StreamEntry(IDENTITY, "named", ENGINE, body, expect=0))
+    scope: str = known.document()["id"]
+    return RelayEngine(url, scope=scope, lease_s=options.lease_s, room=options.room)
 
 
 def start_detached(
@@ -310,22 +297,6 @@ def start_detached(
         run = worker.runs.start(relay, task, by=by, lane=NORMAL)
         worker.advance(run.run)
         return run
-
-
-def queue_turn(
-    workspace: Workspace,
-    lane: str,
-    run: str,
-    number: int,
-    options: EngineOptions = _OPTIONS,
-    *,
-    wait_s: float | None,
-) -> None:
-    """Queue a turn. For a full lane, wait for up to `wait_s`, then raise LaneFull; with None it is
-    queued all the same.
-    """
-    with open_engine(workspace, options) as engine:
-        engine.send(lane, run, number, wait_s=wait_s or 0.0, is_more=wait_s is None)
 
 
 def requeue(workspace: Workspace, run: str, options: EngineOptions = _OPTIONS) -> None:
@@ -357,7 +328,10 @@ def run_here(
     with open_engine(workspace, options) as engine:
         worker = RelayWorker(workspace, engine, callbacks=callbacks, runners=runners, halted=halted)
         found = worker.runs.get(run)
-        _check_runners(found, runners or {})
+        known, expected = found.relay.agents, " | ".join(found.relay.agents)
+        odd = [f"{name[:80]!r} isn't in {run}" for name in runners or () if name not in known]
+        problems = [Problem("runners", "unknown_agent", message, expected) for message in odd]
+        raise_problems("the run is left as it is", problems)
         engine.launch(worker, {lane_of(found): found.relay.parallel, EXPRESS: 1})
         try:
             return _run_until_done(worker, run, callbacks, waits=waits, halt=halt)
@@ -365,16 +339,6 @@ def run_here(
             over.set()  # begin and wait for nothing more
             if found.lane == HERE:
                 engine.forget_lane(lane_of(found))
-
-
-def _check_runners(run: Run, runners: Mapping[str, object]) -> None:
-    known = list(run.relay.agents)
-    problems = [
-        Problem("runners", "unknown_agent", f"{name[:80]!r} isn't in {run.run}", " | ".join(known))
-        for name in runners
-        if name not in known
-    ]
-    raise_problems("the run is left as it is", problems)
 
 
 def _run_until_done(
@@ -419,14 +383,8 @@ def run_worker(
     """
     stop, halt = stop or threading.Event(), halt or threading.Event()
     with open_engine(workspace, options) as engine:
-        worker = RelayWorker(
-            workspace,
-            engine,
-            callbacks=callbacks,
-            runners=runners,
-            halted=halt.is_set,
-            stopping=stop.is_set,
-        )
+        ends = {"halted": halt.is_set, "stopping": stop.is_set}
+        worker = RelayWorker(workspace, engine, callbacks=callbacks, runners=runners, **ends)
         engine.launch(worker, {NORMAL: slots, EXPRESS: 1})
         while not stop.is_set():
             worker.reconcile(NORMAL, EXPRESS)

@@ -192,16 +192,14 @@ def too_large(url: str, most: int) -> PassdownError:
     )
 
 
-def _log_warning(reply: HttpReply) -> None:
-    """Log what a server warns of that has no place in its answer."""
+def _checked(reply: HttpReply) -> HttpReply:
+    """An answer that says yes, after logging what it warns of and has no place for; raises what the
+    server raised, or that it is none of Passdown's.
+    """
     if warning := reply.headers.get(WARNING_HEADER):
         import logging
 
         logging.getLogger("passdown").warning("warning: %s", visible(unquote(warning)))
-
-
-def _checked(reply: HttpReply) -> HttpReply:
-    """An answer that says yes; raises what the server raised, or that it is none of Passdown's."""
     coding = reply.headers.get("content-encoding", "identity").lower()
     if coding != "identity":
         raise not_passdown(reply, f"is packed ({coding[:40]}), which nobody asked for")
@@ -262,7 +260,9 @@ def _save(
         message = f"has {expected:,} bytes, and {free:,} are free"
         problem = Problem("target", "no_room", message, "room for it")
         raise InvalidInput("nothing was written", [problem])
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600
+    )
     try:
         size = 0
         with os.fdopen(descriptor, "wb") as file:
@@ -337,7 +337,6 @@ class HttpConnection:
                 continue
             wait_s = _retry_after(reply)
             if is_last or wait_s is None or (reply.status != 429 and not is_safe):
-                _log_warning(reply)
                 return _checked(reply)
             time.sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")

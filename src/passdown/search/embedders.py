@@ -47,45 +47,25 @@ def load_embedder(name: str) -> NamedEmbedder | None:
     if name == NONE:
         return None
     if name == MINILM:
-        return _minilm()
+        from passdown.search.minilm import MiniLM, available
+
+        return NamedEmbedder(MINILM, cast("Embed", MiniLM())) if available() else None
     kind, _, model = name.partition(":")
     if kind == "sentence-transformers" and model:
-        return _sentence_transformers(name, model)
+        try:
+            package: Any = import_module("sentence_transformers")
+        except ImportError as error:
+            raise MissingExtra(
+                "the package sentence-transformers is not installed",
+                next_step="Install it: pip install sentence-transformers",
+            ) from error
+        return NamedEmbedder(name, package.SentenceTransformer(model).encode)
     if kind == "openai" and model:
         return _endpoint(name, model)
     expected = "minilm | none | sentence-transformers:MODEL | openai:MODEL"
     raise InvalidInput(
         "there is no such embedder", [Problem(VARIABLE, "invalid_choice", repr(name), expected)]
     )
-
-
-def _minilm() -> NamedEmbedder | None:
-    from passdown.search.minilm import MiniLM, available
-
-    if not available():
-        return None
-    model = MiniLM()
-
-    def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return cast("Sequence[Sequence[float]]", model(texts))
-
-    return NamedEmbedder(MINILM, embed)
-
-
-def _sentence_transformers(name: str, model: str) -> NamedEmbedder:
-    try:
-        package: Any = import_module("sentence_transformers")
-    except ImportError as error:
-        raise MissingExtra(
-            "the package sentence-transformers is not installed",
-            next_step="Install it: pip install sentence-transformers",
-        ) from error
-    loaded = package.SentenceTransformer(model)
-
-    def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return loaded.encode(list(texts))
-
-    return NamedEmbedder(name, embed)
 
 
 def _endpoint(name: str, model: str) -> NamedEmbedder:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from operator import methodcaller
+from typing import Any
 
-from passdown.core.index_entries import (
-    COMPARED_LETTERS,
-    IndexedText,
-    indexed_texts,
-    unlinked_artifacts,
-)
+from passdown.core import index_entries
 from passdown.core.kinds import KINDS, LIVE, parse_address, stream_of
+from passdown.core.text import first_few
 from passdown.core.words import NEAR_DUPLICATE, similarity
 from passdown.errors import Problem
+from passdown.store.entries import IndexedEntry, SharedEntry
+from passdown.store.protocol import Store
+from passdown.store.statements import Reader
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from passdown.store.entries import IndexedEntry, SharedEntry
-    from passdown.store.protocol import Store
-    from passdown.store.statements import Reader
-
-
-_COMPARED = 50
+_COMPARED = 16
+"""With so many of the newest that share a mark a text is compared word by word."""
 
 
 def memory_warnings(store: Store, body: dict[str, Any]) -> list[Problem]:
@@ -32,7 +26,7 @@ def memory_warnings(store: Store, body: dict[str, Any]) -> list[Problem]:
     """
     with store.reading() as reader:
         known = [*near_duplicates(reader, body), *fork_warnings(reader, body)]
-    return [*known, *unlinked_artifacts(body)]
+    return [*known, *index_entries.unlinked_artifacts(body)]
 
 
 def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
@@ -41,43 +35,25 @@ def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
 
     What a decision supersedes is meant to be like it, so that isn't reported.
     """
-    fields = {KINDS[letter].field: KINDS[letter].word for letter in COMPARED_LETTERS}
+    fields = {KINDS[letter].field: KINDS[letter].word for letter in index_entries.COMPARED_LETTERS}
     if not any(body.get(field) for field in fields):
         return []
-    said = indexed_texts({field: body[field] for field in fields if body.get(field)})
+    said = index_entries.indexed_texts({field: body[field] for field in fields if body.get(field)})
     asked = {place: (text.bands, fields[place[0]]) for place, text in said.items() if text.bands}
-    reader.ahead(
-        *(partial(_similar_entries, bands=bands, kind=kind) for bands, kind in asked.values())
-    )
+    reader.ahead(*(methodcaller("sharing_marks", *each, _COMPARED) for each in asked.values()))
     found: list[Problem] = []
     for (field, index), (bands, kind) in asked.items():
         meant = set(body[field][index].get("supersedes", ()))
-        likely = _similar_entries(reader, bands, kind)
-        nearest = _nearest(said[field, index], likely, meant)
-        if nearest is not None:
-            found.append(_duplicate_warning(f"{_GIVEN_AS.get(field, field)}[{index}]", *nearest))
+        likely = reader.sharing_marks(bands, kind, _COMPARED)
+        holding = [e for e in likely if e.address not in meant and e.status not in _GONE]
+        own = _word_set(said[field, index].words)
+        shares = [similarity(own, _word_set(entry.words)) for entry in holding]
+        if (share := max(shares, default=0.0)) >= NEAR_DUPLICATE:
+            # Of two that are equally near, the first to have said it.
+            entry = holding[-1 - shares[::-1].index(share)]
+            path = f"{_GIVEN_AS.get(field, field)}[{index}]"
+            found.append(_duplicate_warning(path, entry, share))
     return found
-
-
-def _similar_entries(reader: Reader, bands: Sequence[str], kind: str) -> list[SharedEntry]:
-    return reader.sharing_marks(bands, kind, _COMPARED)
-
-
-def _nearest(
-    text: IndexedText, likely: Sequence[SharedEntry], meant: set[str]
-) -> tuple[SharedEntry, float] | None:
-    """Of entries with their words, the one most similar to a text: similar enough, in force and not
-    replaced by the text.
-    """
-    own = _word_set(text.words)
-    best: tuple[SharedEntry, float] | None = None
-    nearest = NEAR_DUPLICATE
-    for entry in likely:
-        share = similarity(own, _word_set(entry.words))
-        # Of two that are equally near, the first to have said it.
-        if share >= nearest and entry.address not in meant and entry.status not in _GONE:
-            best, nearest = (entry, share), share
-    return best
 
 
 @lru_cache(maxsize=512)
@@ -152,9 +128,7 @@ def _chain_ends(
 
 
 def fork_warnings(reader: Reader, body: Mapping[str, Any]) -> list[Problem]:
-    """A warning for each decision that a body supersedes though another has done so, with what
-    holds in its place; none where the body supersedes that too.
-    """
+    """A warning for each decision that a body supersedes after another one did."""
     decisions: Sequence[Mapping[str, Any]] = body.get("decisions", ())
     named = [
         (index, name)
@@ -179,9 +153,7 @@ def fork_warnings(reader: Reader, body: Mapping[str, Any]) -> list[Problem]:
 
 
 def _fork_warning(path: str, name: str, standing: Sequence[str]) -> Problem:
-    shown = ", ".join(standing[:_NAMED])
-    more = f" and {len(standing) - _NAMED} more" if len(standing) > _NAMED else ""
     verb = "is" if len(standing) == 1 else "are"
-    message = f"{name} is superseded already: {shown}{more} {verb} in force instead"
+    message = f"{name} is superseded already: {first_few(standing, _NAMED)} {verb} in force instead"
     fix = "supersede the decision in force, or mark the outdated one as reverted"
     return Problem(path, "forked", message, "a decision in force", fix, "warning")

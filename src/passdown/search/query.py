@@ -1,22 +1,15 @@
-"""A search query: its words, the agents and dates it names, its filters, and the passage that
-fits it.
-"""
+"""A search query: its words, agents, dates and filters, and the passage that fits it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from passdown.core.index_entries import path_mark
 from passdown.core.rows import mark_of
 from passdown.core.words import MONTHS, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from passdown.store.entries import IndexedEntry
-
+from passdown.store.entries import IndexedEntry
 
 _TOKEN = re.compile(r"[A-Za-z]+|\d+")
 _ISO_DATE = re.compile(r"\b((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?\b")
@@ -94,34 +87,20 @@ def date_in(text: str) -> QueryDate:
     match = _ISO_DATE.search(text)
     if match:
         return QueryDate(int(match[1]), int(match[2]), int(match[3] or 0))
-    tokens = _TOKEN.findall(text)
+    tokens = ["", "", *_TOKEN.findall(text), ""]
     year = month = day = 0
-    for index, token in enumerate(tokens):
+    for index, token in enumerate(tokens[2:-1], 2):
         if len(token) == 4 and token.isdigit() and token[:2] in ("19", "20"):
             year = int(token)
-        elif token.lower() in MONTHS and token[0].isupper() and _is_month(tokens, index):
+        elif token.lower() in MONTHS and token[0].isupper():
+            beside = (tokens[index - 1], tokens[index - 2], tokens[index + 1])
+            is_after = beside[0].lower() in _BEFORE_MONTH
+            if token.lower() in _DOUBTFUL and not is_after and not any(map(str.isdigit, beside)):
+                continue
             month = MONTHS[token.lower()]
-            day = day or _adjacent_day(tokens, index)
+            days = (int(near) for near in beside if near.isdecimal() and len(near) <= 2)
+            day = day or next((number for number in days if 1 <= number <= 31), 0)
     return QueryDate(year, month, day)
-
-
-def _is_month(tokens: list[str], index: int) -> bool:
-    if tokens[index].lower() not in _DOUBTFUL:
-        return True
-    beside = [tokens[at] for at in (index - 2, index - 1, index + 1) if 0 <= at < len(tokens)]
-    is_after = index > 0 and tokens[index - 1].lower() in _BEFORE_MONTH
-    return is_after or any(token.isdigit() for token in beside)
-
-
-def _adjacent_day(tokens: list[str], index: int) -> int:
-    for at in (index - 1, index - 2, index + 1):
-        if 0 <= at < len(tokens) and _is_day(tokens[at]):
-            return int(tokens[at])
-    return 0
-
-
-def _is_day(token: str) -> bool:
-    return token.isdecimal() and len(token) <= 2 and 1 <= int(token) <= 31
 
 
 def date_closeness(asked: QueryDate, at: str) -> float:
@@ -133,14 +112,10 @@ def date_closeness(asked: QueryDate, at: str) -> float:
         return 0.0
     if asked.month != month:
         return 0.3 if asked.year else 0.0
-    return _day_closeness(asked.day, day)
-
-
-def _day_closeness(asked: int, day: int) -> float:
-    """The same within a month: what happened on a day is often recorded in the week after it."""
-    if asked == day:
+    if asked.day == day:
         return 2.0
-    return 1.5 if asked and 0 < day - asked <= 7 else 1.0
+    # What happened on a day is often recorded in the week after it.
+    return 1.5 if asked.day and 0 < day - asked.day <= 7 else 1.0
 
 
 class SearchFilter(NamedTuple):
@@ -169,7 +144,7 @@ class SearchFilter(NamedTuple):
         """The marks that only the index has, not an entry's row."""
         tags = tuple(mark_of("tag", tag) for tag in self.tags)
         return tuple(
-            group for group in (tags, (path_mark(self.path),) if self.path else ()) if group
+            group for group in (tags, (mark_of("path", self.path),) if self.path else ()) if group
         )
 
     def lets(self, entry: IndexedEntry, *, with_superseded: bool = False) -> bool:

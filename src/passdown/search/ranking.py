@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Allows = Callable[[list[int]], list[int]]
 
-
 _SATURATION = 0.5
 _LENGTH = 60.0
 _SPAN = 4
@@ -67,9 +66,7 @@ WITH_VECTORS = Features(
 
 
 class NeighbourScores(NamedTuple):
-    """What was said about an entry's time: the text scores of its neighbours, and how far the best
-    of its day stays behind the best of all.
-    """
+    """The text scores of an entry's neighbours, and how far its day's best stays behind."""
 
     own: float = 0.0
     ask: float = 0.0
@@ -104,9 +101,7 @@ class Candidate(NamedTuple):
 
 
 def neighbour_weight(length: int) -> float:
-    """How much of what its neighbours say counts for an entry of so many words: the shorter it is,
-    the more it needs them to be understood.
-    """
+    """How much its neighbours count for an entry: the shorter it is, the more."""
     return _LENGTH / (_LENGTH + length)
 
 
@@ -202,9 +197,7 @@ class Scorer:
         return max(total, 0.0) / self._ideal(weights)
 
     def score(self, candidate: Candidate) -> float:
-        """How well an entry answers: 1 for an ideal answer, more for one that time, author or
-        neighbours speak for as well.
-        """
+        """How well an entry answers: 1 is ideal; time, author or neighbours may add to it."""
         weights = WITHOUT_VECTORS if candidate.dense is None else WITH_VECTORS
         total = sum(map(mul, weights, self.features(candidate)))
         return max(total, 0.0) / self._ideal(weights)
@@ -264,9 +257,7 @@ class WordCandidates:
     """The words of one query in the index, at one moment of the store."""
 
     def __init__(self, reader: Reader, newest: int, words: Iterable[str]) -> None:
-        """Count how many entries have each word: exactly where they are few, else by how dense the
-        newest and the oldest of them are.
-        """
+        """Count the entries of each word: few exactly, many by the newest and oldest of them."""
         self._reader = reader
         self._newest = newest
         self._whole: dict[str, list[int]] = {}
@@ -341,15 +332,20 @@ class WordCandidates:
         if not marks:
             return self._reader.matching(SearchTerm(word), limit) if whole is None else whole
         found = None
-        if passing is not None and not self._is_common(word, passing):
+        if passing is not None and (
+            word in self._whole
+            or passing.count * _MOST_READ > 2 * PROBE * self._newest
+            or self._counts[word] * _RARER <= passing.count
+        ):
             found = self._having_by_mask(word, limit, passing, allows)
         return self._reader.matching(SearchTerm(word, marks), limit) if found is None else found
 
     def _having_by_mask(
         self, word: str, limit: int, passing: VectorMask, allows: Allows
     ) -> list[int] | None:
-        """The same from all that has the word, or the newest of it; None where too few of what was
-        read pass.
+        """The newest entries with a word that pass the filter, from one read of the word's entries.
+
+        None if too few of the entries read pass it: then the store has to filter.
         """
         # As many as it takes for the limit to be reached, if those that pass are spread evenly.
         needed = int(limit * _SPARE * self._newest / max(passing.count, 1)) + PROBE
@@ -363,14 +359,6 @@ class WordCandidates:
         is_cut = len(whole) >= most and word not in self._whole
         enough = limit if most == needed else PROBE
         return None if is_cut and len(found) < enough else found[:limit]
-
-    def _is_common(self, word: str, passing: VectorMask) -> bool:
-        """Whether the index finds what has a word and marks faster than reading what has the word
-        does: it walks all that has the marks, so that has to be little.
-        """
-        if word in self._whole or passing.count * _MOST_READ > 2 * PROBE * self._newest:
-            return False
-        return self._counts[word] * _RARER > passing.count
 
 
 class _RoughScores:
@@ -512,9 +500,7 @@ class Search:
         return self._passing(vectors.nearest_of(self._reader, vector, passing, count=count))
 
     def _marked(self) -> list[int] | None:
-        """Everything that passes, where tags or a path leave little and the vectors' index doesn't
-        know of them; None where that isn't so.
-        """
+        """Everything that passes a tag or path that the vectors don't know; None if it is much."""
         if not self._only.is_by_mark or self._passes is not None:
             return None
         most = min(MARKED, max(PROBE, self._newest // 20))
@@ -524,9 +510,7 @@ class Search:
         return self._allowed(ids) if self._only.is_by_row else ids
 
     def _chosen(self, scorer: Scorer, rough: list[int], near: list[int]) -> list[int]:
-        """What is worth a closer look: the best by words and meaning together, the very best by
-        each, and the neighbours of the first of them.
-        """
+        """What is worth a closer look: the best by words, meaning and both, and neighbours."""
         found = list(dict.fromkeys([*rough, *near]))
         self._measure(found)
         for number in found:

@@ -122,9 +122,7 @@ class Codes:
         return places[_scan(gathered, len(places), self._code(query, self._mean), keep)]
 
     def nearer(self, query: Floats, places: Numbers, keep: int) -> Numbers:
-        """The `keep` nearest of some places, in no order, more exactly: by the query's own numbers
-        against their signs.
-        """
+        """The `keep` nearest places, in no order, by the query's numbers against their signs."""
         if self._mean is None or len(places) <= keep:
             return places
         rows = np.ascontiguousarray(self._words.take(places, axis=1).T).view(np.uint8)
@@ -149,7 +147,9 @@ def _scan(words: Words, count: int, code: Words, keep: int, passes: Mask | None 
     found, limit = 0, _FAR
     for start in range(0, count, _STEP):
         end = min(start + _STEP, count)
-        distance = _distances(words[:, start:end], code)
+        distance = np.bitwise_count(words[:, start:end] ^ code[:, None]).sum(
+            axis=0, dtype=np.uint16
+        )
         near = np.flatnonzero(distance < limit)
         if passes is not None:
             near = near[passes[start:end][near]]
@@ -166,10 +166,6 @@ def _scan(words: Words, count: int, code: Words, keep: int, passes: Mask | None 
         return np.empty(0, dtype=np.int64)
     joined, far = np.concatenate(places), np.concatenate(distances)
     return joined[np.argsort(far, kind="stable")[:keep]]
-
-
-def _distances(words: Words, code: Words) -> NDArray[np.uint16]:
-    return np.bitwise_count(words ^ code[:, None]).sum(axis=0, dtype=np.uint16)
 
 
 PAGE = 5_000
@@ -375,10 +371,7 @@ class VectorIndex(_ComparedVectors):
 
 
 class VectorMask:
-    """Which of the entries that have a vector pass a filter.
-
-    `mask` is by position; by number no position has to be looked up.
-    """
+    """Which entries with a vector pass a filter: `mask` by position, `of` by number."""
 
     def __init__(self, numbers: Numbers, mask: Mask) -> None:
         self.numbers = numbers

@@ -6,6 +6,8 @@ import os
 import time
 from functools import cache
 
+from passdown.errors import NewerSchema
+
 FOLDER = os.path.join(os.path.dirname(__file__), "sql")
 
 
@@ -19,6 +21,16 @@ def migration_files(folder: str) -> tuple[str, ...]:
 def newest_version(folder: str) -> int:
     """The schema version that this release makes."""
     return int(migration_files(folder)[-1][:4])
+
+
+def refuse_newer(store: str, version: int, folder: str) -> None:
+    """Raise NewerSchema for a schema that this release doesn't know yet."""
+    known = newest_version(folder)
+    if version > known:
+        raise NewerSchema(
+            f"{store} has schema version {version}; this release knows up to {known}",
+            next_step="Use the newer release that made it; it has been left untouched.",
+        )
 
 
 def migrations(folder: str, after: int) -> list[tuple[str, dict[str, object]]]:

@@ -197,6 +197,16 @@ class Reader(SearchReader):
         values = {"status": status, "phase": phase, "agent": agent, "after": after, "limit": limit}
         return [_task_row(row) for row in self.run("tasks", values)]
 
+    def unsettled_tasks(self, limit: int) -> list[TaskRow]:
+        """Unfinished tasks that are blocked or have failed, are worked on, or wait to be taken, in
+        this order; of each, those that were changed longest ago first.
+        """
+        return [_task_row(row) for row in self.run("unsettled_tasks", {"limit": limit})]
+
+    def open_questions(self, limit: int) -> list[ItemRow]:
+        """The open questions of all tasks."""
+        return items_of(self.run("open_questions", {"limit": limit}))
+
     def open_items(self, task: str, letters: Sequence[str] | None = None) -> list[ItemRow]:
         """The open items of a task, of the named kinds or of all."""
         if letters is None:

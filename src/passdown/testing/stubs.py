@@ -58,7 +58,30 @@ def reference() -> str:
     for name, kind in sorted(values.items()):
         names = ", ".join(f"`{field}`" for field in _field_names(kind))
         lines.append(f"| `{name}` | {names} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_command_reference()]) + "\n"
+
+
+def _command_reference() -> list[str]:
+    """Every verb with what it does, and what --json prints."""
+    verbs = load("passdown.cli.main:VERBS").values()
+    rows = [f"| `{verb.name}` | {verb.line} |" for verb in verbs]
+    return ["## Command line", "", _COMMAND_INTRODUCTION, "", "| verb | does |", "|---|---|", *rows]
+
+
+_COMMAND_INTRODUCTION = """\
+`passdown help VERB` shows the arguments of a verb. Exit codes: 0 done, 1 refused or problems found,
+2 usage error, 130 interrupted.
+
+With `--json` every command prints one object on standard output:
+
+    {"schema": 1, "data": ...}
+    {"schema": 1, "error": "not_found", "message": "...", "next_step": "...", "problems": [...]}
+
+The first is a result, the second an error; `problems` is there where there can be several. `schema`
+grows when a field goes or gets another meaning, not when one is added. Commands that report
+progress (`run`, `worker`, `express --wait`) print one such object per line. What is a file format
+(`schema`, `heads export`, `graph show --format json`, `state --as`) has the envelope only with
+`--json`."""
 
 
 _REFERENCE_INTRODUCTION = """\

@@ -10,7 +10,9 @@ from __future__ import annotations
 import sys
 from time import monotonic
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from passdown.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence

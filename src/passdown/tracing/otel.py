@@ -17,8 +17,6 @@ from passdown.tracing import Span, package_version
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
 
-    from opentelemetry.sdk.trace.export import SpanExporter
-
     from passdown.tracing import Attributes, Kind
 
 
@@ -152,22 +150,17 @@ def send(exporter: str) -> str:
     program ends. Returns a sentence if the variables can't be used. Raises ModuleNotFoundError
     without the SDK, which reads the other OTEL_* variables itself.
     """
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 
     own = Resource.create({"service.name": "passdown", "service.version": package_version()})
     try:
         provider = TracerProvider(resource=own.merge(OTELResourceDetector().detect()))
-        provider.add_span_processor(BatchSpanProcessor(_exporter(exporter)))
+        sender = OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter(out=sys.stderr)
+        provider.add_span_processor(BatchSpanProcessor(sender))
     except ValueError as error:
         return f"spans can't be sent: {error}"
     trace.set_tracer_provider(provider)
     return ""
-
-
-def _exporter(name: str) -> SpanExporter:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.trace.export import ConsoleSpanExporter
-
-    return OTLPSpanExporter() if name == "otlp" else ConsoleSpanExporter(out=sys.stderr)

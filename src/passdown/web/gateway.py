@@ -1,7 +1,8 @@
 """Gateway: every request passes these checks first.
 
 In this order: well-formed head, Host, Origin, token, rate, size of the body. A request that fails
-one gets a problem document and goes no further. Plain ASGI, so no framework code runs before it.
+one gets a problem document and goes no further. A browser's token is in its cookie; what it writes
+carries a value that no other page knows. Plain ASGI, so no framework code runs before it.
 Large bodies go out in chunks, so that an answer nobody reads is not kept in memory twice.
 """
 
@@ -13,6 +14,7 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from passdown import tracing
 from passdown.core.redaction import redact
 from passdown.errors import (
     InvalidInput,
@@ -22,19 +24,23 @@ from passdown.errors import (
     RateLimited,
     StoreError,
 )
-from passdown.web.responses import (
-    PROBLEM_MEDIA,
-    problem_document,
-    status_of,
-    to_json,
-    without_internals,
-)
+from passdown.mcp.message_spans import non_empty
+from passdown.web.responses import html_error, problem_response, status_of, without_internals
 from passdown.web.server_state import RequestContext
-from passdown.web.telemetry import RequestSpan
+from passdown.web.sessions import (
+    MCP_PATH,
+    PROOF_PATH,
+    SIGN_IN_PATH,
+    STATIC_PATH,
+    is_navigation,
+    may_be_own_page,
+    session_tokens,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
+    from passdown.tracing import Span
     from passdown.web.server_state import ServerState
 
     Scope = MutableMapping[str, Any]
@@ -44,22 +50,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 16
 
-
-async def send_in_chunks(send: Send, message: MutableMapping[str, Any]) -> None:
-    """Send a part of a response, a large body in chunks; each waits until the last was sent."""
-    body: bytes = message.get("body", b"")
-    if len(body) <= CHUNK_BYTES:
-        await send(message)
-        return
-    last = len(body) - CHUNK_BYTES
-    for start in range(0, len(body), CHUNK_BYTES):
-        is_more = start < last or bool(message.get("more_body", False))
-        part = {**message, "body": body[start : start + CHUNK_BYTES], "more_body": is_more}
-        await send(part)
-
-
-OPEN_PATHS = frozenset({"/health", "/ready", "/api/openapi.json"})
-"""Paths that need no token: health, readiness and the description of the API."""
+OPEN_PATHS = frozenset({"/health", "/ready", "/api/openapi.json", SIGN_IN_PATH, PROOF_PATH})
+"""Paths that need no token: health, readiness, the description of the API, signing in, and the
+proof that this server knows a token.
+"""
 
 REQUEST_CONTEXT = "passdown.context"
 
@@ -80,7 +74,7 @@ _LINGER_SECONDS = 2.0
 class _Refusal(NamedTuple):
     error: PassdownError
     status: int
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: Mapping[str, str] | None = None
 
 
 class Gateway:
@@ -114,22 +108,22 @@ class Gateway:
         out = _ResponseSender(self._state, scope, context, send)
         incoming = _RequestBody(receive)
         refusal = await self._refusal(scope, incoming, context)
-        with RequestSpan(scope, context, is_let_in=refusal is None) as span:
+        with _request_span(scope, context, is_let_in=refusal is None) as span:
             if refusal is not None:
                 await out.refuse(refusal, incoming)
             else:
                 scope[REQUEST_CONTEXT] = context
-                await self._app(scope, _BufferedBody(context.body, receive), out.send)
-            span.answered(out.status)
+                await self._app(scope, _buffered(context.body, receive), out.send)
+            _note_answer(span, scope, context, out.status)
 
     async def _refusal(
         self, scope: Scope, incoming: _RequestBody, context: RequestContext
     ) -> _Refusal | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         refusal = self._refuse_head(headers)
-        if refusal is not None or scope["path"] in OPEN_PATHS:
-            return refusal
-        refusal = await self._refuse_caller(scope, headers, context)
+        is_open = scope["path"] in OPEN_PATHS or scope["path"].startswith(STATIC_PATH)
+        if refusal is None and not is_open:
+            refusal = await self._refuse_caller(scope, headers, context)
         if refusal is not None or scope["method"] in _BODILESS_METHODS:
             return refusal
         return await self._refuse_body(headers, incoming, context)
@@ -163,19 +157,22 @@ class Gateway:
         self, scope: Scope, headers: list[tuple[bytes, bytes]], context: RequestContext
     ) -> _Refusal | None:
         """Refuse a request without a valid token, or too many with it."""
-        given = [value for name, value in headers if name == b"authorization"]
-        scheme, _, token = given[0].decode("latin-1").partition(" ") if given else ("", "", "")
+        tokens, is_session = _credentials(scope, headers)
+        token, caller = "", None
         try:
-            is_one = len(given) == 1 and scheme.lower() == "bearer"
-            caller = await self._state.holder(token.strip()) if is_one else None
-        except StoreError as error:
-            context.notes.append(str(error))
-            shown = without_internals(error, context.number)
-            return _Refusal(shown, 503, ((b"retry-after", b"1"),))
+            for token in tokens:
+                if caller := await self._state.holder(token):
+                    break
         except PassdownError as error:
-            return _Refusal(error, status_of(error))
+            is_store = isinstance(error, StoreError)
+            context.notes += [str(error)] if is_store else []
+            shown = without_internals(error, context.number)
+            return _Refusal(shown, status_of(error), {"retry-after": "1"} if is_store else None)
         if caller is None:
-            return _no_token(bool(given))
+            return _no_token(scope, headers)
+        if is_session and not may_be_own_page(scope["method"], scope["path"], headers, token):
+            return _forged()
+        context.token = token
         context.caller = caller
         wait_s = self._state.buckets.take(caller.id)
         if wait_s:
@@ -183,8 +180,7 @@ class Gateway:
                 f"{caller.name} has asked too often; nothing was changed",
                 next_step=f"Ask again in {wait_s:.1f} seconds.",
             )
-            seconds = str(max(1, round(wait_s + 0.5))).encode()
-            return _Refusal(error, 429, ((b"retry-after", seconds),))
+            return _Refusal(error, 429, {"retry-after": str(max(1, round(wait_s + 0.5)))})
         context.is_counted = self._state.requests.enter(caller.id)
         return None if context.is_counted else _too_many(caller.name)
 
@@ -196,7 +192,7 @@ class Gateway:
         named = dict(headers)
         media = named.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         length = named.get(b"content-length", b"0").decode("latin-1")
-        if not length.isdigit() or int(length) > limits.body_bytes:
+        if not (length.isascii() and length.isdigit()) or int(length) > limits.body_bytes:
             return _too_large(limits.body_bytes)
         try:
             async with asyncio.timeout(limits.body_seconds):
@@ -213,6 +209,59 @@ class Gateway:
         return None
 
 
+UNTRACED = frozenset({"/health", "/ready"})
+"""Paths that monitoring polls every few seconds; they get no spans."""
+
+METHODS = frozenset("GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH QUERY".split())
+
+
+def _request_span(scope: Scope, context: RequestContext, *, is_let_in: bool) -> Span:
+    """The span of a request, from its arrival to its response. One that was refused doesn't decide
+    which trace it belongs to.
+    """
+    if not tracing.is_on() or scope["path"] in UNTRACED:
+        return tracing.NO_SPAN
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    method: str = scope["method"]
+    server = scope.get("server") or ("", 0)
+    client = scope.get("client") or ("", 0)
+    caller = context.caller
+    attributes = {
+        "http.request.method": method if method in METHODS else "_OTHER",
+        "url.scheme": scope.get("scheme", "http"),
+        "url.path": redact(scope["path"][:200])[0],
+        "server.address": server[0],
+        "server.port": server[1],
+        "client.address": client[0],
+        "network.protocol.version": scope.get("http_version", ""),
+        "user_agent.original": redact(headers.get("user-agent", "")[:200])[0],
+        "passdown.request": context.number,
+        "passdown.agent": caller.name if caller else "",
+    }
+    return tracing.request(
+        method if method in METHODS else "HTTP",
+        non_empty(attributes),
+        carrier=headers if is_let_in else {},
+        seconds_ago=time.perf_counter() - context.started,
+    )
+
+
+def _note_answer(span: Span, scope: Scope, context: RequestContext, status: int) -> None:
+    """Note what a request was answered with; a 5xx is an error."""
+    if span is tracing.NO_SPAN:
+        return
+    method = scope["method"] if scope["method"] in METHODS else "HTTP"
+    found = {
+        "http.response.status_code": int(status),
+        "http.route": context.route,
+        "passdown.operation": context.operation,
+        "passdown.workspace": context.workspace,
+        "passdown.task": context.task,
+    }
+    name = f"{method} {context.route}" if context.route else method
+    span.note(non_empty(found), name=name, error=str(status) if status >= 500 else "")
+
+
 def _is_ambiguous(headers: list[tuple[bytes, bytes]]) -> bool:
     """Whether two parsers could disagree where this request ends."""
     lengths = [value for name, value in headers if name == b"content-length"]
@@ -220,7 +269,18 @@ def _is_ambiguous(headers: list[tuple[bytes, bytes]]) -> bool:
     return len(lengths) > 1 or (bool(lengths) and is_chunked)
 
 
-def _no_token(was_given: bool) -> _Refusal:
+def _credentials(scope: Scope, headers: list[tuple[bytes, bytes]]) -> tuple[list[str], bool]:
+    """The tokens that were sent, and whether in cookies, which programs don't use."""
+    given = [value for name, value in headers if name == b"authorization"]
+    if not given:
+        tokens = session_tokens(headers) if scope["path"] != MCP_PATH else []
+        return tokens, bool(tokens)
+    scheme, _, token = given[0].decode("latin-1").partition(" ")
+    return ([token.strip()] if len(given) == 1 and scheme.lower() == "bearer" else []), False
+
+
+def _no_token(scope: Scope, headers: list[tuple[bytes, bytes]]) -> _Refusal:
+    was_given = any(name == b"authorization" for name, _ in headers)
     what = "the token is unknown, expired or revoked" if was_given else "a token is needed"
     error = NotAllowed(
         what,
@@ -228,8 +288,19 @@ def _no_token(was_given: bool) -> _Refusal:
         "passdown token new makes one.",
         code="no_token",
     )
-    challenge = b'Bearer realm="passdown"' + (b', error="invalid_token"' if was_given else b"")
-    return _Refusal(error, 401, ((b"www-authenticate", challenge),))
+    if not was_given and is_navigation(scope["method"], headers):
+        return _Refusal(error, 303, {"location": SIGN_IN_PATH})
+    challenge = 'Bearer realm="passdown"' + (', error="invalid_token"' if was_given else "")
+    return _Refusal(error, 401, {"www-authenticate": challenge})
+
+
+def _forged() -> _Refusal:
+    error = NotAllowed(
+        "this was not sent by a page of this server",
+        next_step="Reload the page, then do it again.",
+        code="forged",
+    )
+    return _Refusal(error, 403)
 
 
 def _too_many(name: str) -> _Refusal:
@@ -237,13 +308,25 @@ def _too_many(name: str) -> _Refusal:
         f"{name} has too many requests open; nothing was changed",
         next_step="Wait for the answers before you send more.",
     )
-    return _Refusal(error, 429, ((b"retry-after", b"1"),))
+    return _Refusal(error, 429, {"retry-after": "1"})
 
 
 def _too_large(most: int) -> _Refusal:
     problem = Problem("", "too_large", "the body is too large", f"at most {most:,} bytes")
     step = "Send less at once; the server can allow more: passdown serve --max-body."
     return _Refusal(InvalidInput("the request is refused", [problem], next_step=step), 413)
+
+
+def _buffered(body: bytes, receive: Receive) -> Receive:
+    """Gives the body that was read, then what follows: that the client disconnected."""
+    read = [body]
+
+    async def next_message() -> MutableMapping[str, Any]:
+        if read:
+            return {"type": "http.request", "body": read.pop(), "more_body": False}
+        return await receive()
+
+    return next_message
 
 
 class _RequestBody:
@@ -284,20 +367,6 @@ class _RequestBody:
         return message.get("body", b"")
 
 
-class _BufferedBody:
-    """Gives the body that was read, then what follows: that the client disconnected."""
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive = receive
-
-    async def __call__(self) -> MutableMapping[str, Any]:
-        body, self._body = self._body, None
-        if body is not None:
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await self._receive()
-
-
 class _ResponseSender:
     """Sends the response: adds headers, counts it and logs it."""
 
@@ -314,31 +383,38 @@ class _ResponseSender:
         """Send a part of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = [*message.get("headers", ()), *SAFE_HEADERS]
+            headers = list(message.get("headers", ()))
+            own = {name.lower() for name, _ in headers}
+            headers += [header for header in SAFE_HEADERS if header[0] not in own]
             headers.append((b"x-request-id", self._context.number.encode()))
             if not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-store"))
             message = {**message, "headers": headers}
-        await send_in_chunks(self._send, message)
-        is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if is_end:
+            await self._send(message)
+            return
+        body, is_more = message.get("body", b""), bool(message.get("more_body", False))
+        last = max(len(body) - 1, 0) // CHUNK_BYTES
+        # Each chunk waits until the one before was sent.
+        for part in range(last + 1):
+            chunk = body[part * CHUNK_BYTES : (part + 1) * CHUNK_BYTES]
+            await self._send({**message, "body": chunk, "more_body": is_more or part < last})
+        if not is_more:
             self._finish()
 
     async def refuse(self, refusal: _Refusal, incoming: _RequestBody) -> None:
         """Respond with a problem. The rest of the body is dropped, and the connection closed."""
         self._state.metrics.refused(refusal.error.code)
-        body = to_json(problem_document(refusal.error, refusal.status))
-        headers = [
-            (b"content-type", PROBLEM_MEDIA.encode()),
-            (b"content-length", str(len(body)).encode()),
-            *refusal.headers,
-        ]
+        said = 401 if refusal.status == 303 else refusal.status  # 303: to the page for signing in
+        response = problem_response(refusal.error, said, refusal.headers)
+        if is_navigation(self._scope["method"], self._scope["headers"]):
+            response = html_error(response)
+        headers = [*response.raw_headers]
         has_body = self._scope["method"] not in _BODILESS_METHODS
         if has_body:
             headers.append((b"connection", b"close"))
         start = {"type": "http.response.start", "status": refusal.status, "headers": headers}
         await self.send(start)
-        body = b"" if self._scope["method"] == "HEAD" else body
+        body = b"" if self._scope["method"] == "HEAD" else bytes(response.body)
         await self.send({"type": "http.response.body", "body": body, "more_body": has_body})
         if has_body:
             await incoming.drop()

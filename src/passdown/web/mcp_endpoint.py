@@ -7,183 +7,182 @@ the answer and the log; the ledger refuses any other author. Anybody's brief can
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from base64 import b64decode
+from typing import TYPE_CHECKING, cast
+
+from anyio import to_thread
+from starlette.datastructures import Headers
+from starlette.responses import Response as Empty
 
 from passdown.core.intake import check_handoff
 from passdown.core.parsing import load_json
 from passdown.core.text import visible
-from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError, RateLimited
+from passdown.errors import InvalidInput, NotAllowed, PassdownError, RateLimited
 from passdown.mcp.definitions import BY_NAME
-from passdown.mcp.message_spans import is_tool_error, message_span
+from passdown.mcp.messages import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NotAMessage,
+    RpcError,
+    read_message,
+)
+from passdown.mcp.messages import response as rpc_response
+from passdown.mcp.server import (
+    HANDSHAKE_VERSIONS,
+    Call,
+    Client,
+    Server,
+    client_of_handshake,
+    client_of_request,
+)
+from passdown.mcp.texts import WITH_TOKEN
 from passdown.web.gateway import REQUEST_CONTEXT
-from passdown.web.handlers import decision_of_caller, handoff_of_caller
 from passdown.web.requests import ApiRequest, require_right
 from passdown.web.responses import json_response, problem_response
+from passdown.web.sessions import MCP_PATH
 from passdown.workspace.files import serving_client
 from passdown.workspace.handoff import handoff_key
 from passdown.workspace.streams import recorded_via
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
     from starlette.responses import Response
 
-    from passdown.core.access import AccessToken
     from passdown.core.types import JsonObject
+    from passdown.mcp.messages import Message
     from passdown.web.gateway import Receive, Scope, Send
     from passdown.web.server_state import RequestContext, ServerState
 
 
-MCP_PATH = "/mcp"
 _MAX_DEPTH = 64
-_PACKAGE_SPANS = "OpenTelemetryMiddleware"
 _AUTHOR_FIELDS = ("agent", "from_agent", "from", "author")
-_WRITE_TOOLS = frozenset({"handoff", "decide", "note", "task_new"})
+_UNSAID_VERSION = "2025-03-26"
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class McpEndpoint:
     """An ASGI application for one path."""
 
     def __init__(self, state: ServerState) -> None:
-        self._manager = _session_manager(state)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        """What it needs while the server runs."""
-        if self._manager is None:
-            yield
-            return
-        async with self._manager.run():
-            yield
+        self._state = state
+        self._server = Server(state.shared, WITH_TOKEN, is_lasting=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request_context: RequestContext = scope[REQUEST_CONTEXT]
-        request_context.set_route("mcp", MCP_PATH)
-        response = self._refusal(scope, request_context)
+        context: RequestContext = scope[REQUEST_CONTEXT]
+        context.set_route("mcp", MCP_PATH)
+        headers = Headers(scope=scope)
+        response = _refusal(scope["method"], headers, context)
         if response is None:
-            await self._manager.handle_request(scope, receive, send)
-        else:
-            await response(scope, receive, send)
+            response = await self._response(headers, context)
+        await response(scope, receive, send)
 
-    def _refusal(self, scope: Scope, request_context: RequestContext) -> Response | None:
-        """Why a request isn't given to the protocol's part; None for one that is."""
+    async def _response(self, headers: Headers, context: RequestContext) -> Response:
         try:
-            require_right(request_context.holder, "read")
-        except NotAllowed as error:
-            return problem_response(error, 403)
-        if self._manager is None:
-            missing = MissingExtra(
-                "serving MCP needs the `mcp` package, which is not installed",
-                next_step="Install it with: pip install 'passdown[mcp]'",
+            message = read_message(context.body, _strict_json)
+        except NotAMessage as error:
+            if error.is_notification:
+                return Empty(status_code=400)
+            return json_response(rpc_response(error.id, error), 400)
+        if not message.is_request:
+            # Nothing here waits for a notification, or asks a client for anything.
+            return Empty(status_code=202 if message.method else 400)
+        client = Client("")
+        try:
+            client = _client_of(message, headers)
+            caller = context.holder
+            person = caller.name if caller.may("approve") else None
+            call = Call(
+                message.method, message.params, client, caller.name, caller.id, answers_as=person
             )
-            return problem_response(missing, 501)
-        if scope["method"] != "POST":
-            error = PassdownError("MCP is spoken with POST here", code="not_here")
-            return problem_response(error, 405, {"Allow": "POST"})
-        return _message_refusal(request_context.body)
+            return json_response(rpc_response(message.id, await self._result(call, context)))
+        except RpcError as error:
+            status = 404 if error.code == METHOD_NOT_FOUND else 400
+            is_refused = client.is_modern or not client.version
+            is_fault = not is_refused or error.code == INTERNAL_ERROR
+            return json_response(rpc_response(message.id, error), 200 if is_fault else status)
+
+    async def _result(self, call: Call, context: RequestContext) -> JsonObject:
+        """What a request is answered with, as its token's holder and within the token's limits."""
+        caller = context.holder
+        name = call.params.get("name") if call.method == "tools/call" else None
+        tool = BY_NAME.get(name) if isinstance(name, str) else None
+        # Of what a gate records, the right to approve is looked at where it is asked.
+        is_write = tool is not None and not tool["annotations"]["readOnlyHint"] and name != "gates"
+        if is_write and not caller.may("write"):
+            return _tool_error(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
+        request = ApiRequest(caller, {})
+        if tool is not None:
+            context.set_route(f"mcp/{name}", MCP_PATH)
+            call = _signed(request, call, tool["name"])
+        limit = self._state.writes if is_write else self._state.reads
+        only = "" if caller.may("others") else caller.name
+        recording = recorded_via(f"token:{caller.id}", author=only)
+        try:
+            with recording, serving_client(None):
+                async with limit.of(caller.id):
+                    answer = await to_thread.run_sync(self._server.result, call)
+        except RateLimited as error:
+            return _tool_error(str(error))
+        return _with_notes(context, request, answer) if is_write and request.notes else answer
 
 
-def _message_refusal(body: bytes) -> Response | None:
-    """The answer to what is no message, as JSON-RPC has it; None for one that can be read.
-
-    A notification gets none: a faulty one has a status alone.
-    """
-    from starlette.responses import Response as Empty
-
-    from passdown.mcp.server import is_faulty, is_notification, lenient_json
-
-    message, fault = lenient_json(body), _message_error(body)
-    if is_notification(message):
-        return Empty(status_code=400) if fault or is_faulty(message) else None
-    return None if fault is None else json_response(fault, 400)
-
-
-def _message_error(body: bytes) -> JsonObject | None:
-    """Why a message is none, as JSON-RPC says it; None for one that can be read."""
+def _refusal(method: str, headers: Headers, context: RequestContext) -> Response | None:
+    """Why a request isn't read as a message; None for one that is."""
     try:
-        message = load_json(body, max_bytes=len(body) + 1, max_depth=_MAX_DEPTH)
-    except InvalidInput as error:
-        from passdown.mcp.server import surrogate_error
-
-        if (half := surrogate_error(body)) is not None:
-            return half
-        said = "; ".join(problem.line() for problem in error.problems)
-        return _rpc_error(-32700, f"Parse error: {visible(said)}")
-    identity = cast("JsonObject", message).get("id", 0) if isinstance(message, dict) else None
-    if isinstance(identity, bool) or not isinstance(identity, str | int):
-        return _rpc_error(-32600, "Invalid Request: one object, whose id is a text or a number")
+        require_right(context.holder, "read")
+    except NotAllowed as error:
+        return problem_response(error, 403)
+    if method != "POST":
+        error = PassdownError("MCP is spoken with POST here", code="not_here")
+        return problem_response(error, 405, {"Allow": "POST"})
+    if not _accepts_json(headers.get("accept", "*/*")):
+        return Empty(status_code=406)
     return None
 
 
-def _rpc_error(code: int, message: str) -> JsonObject:
-    return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message[:1_000]}}
+def _accepts_json(accept: str) -> bool:
+    kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    return any(kind in ("application/json", "application/*", "*/*") for kind in kinds)
 
 
-def _session_manager(state: ServerState) -> Any:
-    """The protocol's own part; None where its package is not installed."""
+def _strict_json(body: bytes) -> object:
     try:
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
-        from passdown.mcp.definitions import WITH_TOKEN
-        from passdown.mcp.server import build_server
-    except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in ("mcp", "mcp_types"):
-            return None
-        raise
-    server = build_server(state.shared, lambda context: _caller(context).name, WITH_TOKEN)
-    # The package's own spans quote the words of errors; ours stand in for them.
-    others = [each for each in server.middleware if type(each).__name__ != _PACKAGE_SPANS]
-    server.middleware[:] = [*others, _CallerMiddleware(state)]
-    most = state.options.limits.body_bytes
-    return StreamableHTTPSessionManager(
-        server, json_response=True, stateless=True, max_request_body_size=most
-    )
+        return load_json(body, max_bytes=len(body) + 1, max_depth=_MAX_DEPTH)
+    except InvalidInput as error:
+        said = "; ".join(problem.line() for problem in error.problems)
+        raise ValueError(visible(said)) from None
 
 
-def _caller(context: Any) -> AccessToken:
-    return context.request.scope[REQUEST_CONTEXT].holder
+def _client_of(message: Message, headers: Headers) -> Client:
+    """Who sends a request; what its headers repeat has to agree with it. Raises RpcError."""
+    version = headers.get("mcp-protocol-version", _UNSAID_VERSION)
+    client = client_of_request(message.params)
+    if client is None:
+        if message.method == "initialize":
+            return client_of_handshake(message.params)
+        if version not in HANDSHAKE_VERSIONS:
+            expected = f"one of {', '.join(HANDSHAKE_VERSIONS)}; a newer one in params._meta too"
+            raise RpcError(INVALID_REQUEST, f"MCP-Protocol-Version: expected {expected}")
+        return Client(version)
+    named = message.params.get(_NAMED_BY.get(message.method, ""))
+    repeated = {"mcp-protocol-version": client.version, "mcp-method": message.method}
+    repeated |= {"mcp-name": named} if named is not None else {}
+    for header, value in repeated.items():
+        if [_decoded(each) for each in headers.getlist(header)] != [value]:
+            raise RpcError(HEADER_MISMATCH, f"{header} header does not match the request")
+    return client
 
 
-class _CallerMiddleware:
-    """Carries a request out as the token's holder, and as nobody else."""
-
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-
-    async def __call__(self, ctx: Any, call_next: Any) -> Any:
-        """One message, within the limits of its token."""
-        caller = _caller(ctx)
-        params: Mapping[str, Any] = ctx.params or {}
-        is_write = ctx.method == "tools/call" and params.get("name") in _WRITE_TOOLS
-        if is_write and not caller.may("write"):
-            return _tool_error(f"This token of {caller.name} allows {', '.join(caller.rights)}.")
-        if ctx.method == "tools/call" and params.get("name") in BY_NAME:
-            request_context: RequestContext = ctx.request.scope[REQUEST_CONTEXT]
-            request_context.set_route(f"mcp/{params['name']}", MCP_PATH)
-        call = ApiRequest(caller, {})
-        if ctx.method == "tools/call" and isinstance(params.get("name"), str):
-            given: object = params.get("arguments") or {}
-            if isinstance(given, dict):
-                signed = _with_caller_name(call, params["name"], cast("JsonObject", given))
-                ctx = replace(ctx, params={**params, "arguments": signed})
-        try:
-            async with (self._state.writes if is_write else self._state.reads).of(caller.id):
-                answer = await self._answer(ctx, caller, call_next)
-        except RateLimited as error:
-            return _tool_error(str(error))
-        return _with_notes(ctx, call, answer) if is_write and call.notes else answer
-
-    async def _answer(self, ctx: Any, caller: AccessToken, call_next: Any) -> Any:
-        only = "" if caller.may("others") else caller.name
-        recording = recorded_via(f"token:{caller.id}", author=only)
-        with recording, serving_client(None), message_span(ctx, caller.name) as span:
-            answer = await call_next(ctx)
-            if is_tool_error(answer):
-                span.note({}, error="tool_error")
-            return answer
+def _decoded(value: str) -> str | None:
+    """The text of a header, which may be written in base64; None if that is broken."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return b64decode(value[len("=?base64?") : -len("?=")], validate=True).decode()
+    except ValueError:
+        return None
 
 
 def _tool_error(why: str) -> JsonObject:
@@ -191,17 +190,25 @@ def _tool_error(why: str) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _with_notes(ctx: Any, call: ApiRequest, answer: Any) -> Any:
+def _with_notes(context: RequestContext, call: ApiRequest, answer: JsonObject) -> JsonObject:
     """The answer of a tool that recorded something, with what was claimed; the log has it too."""
-    if is_tool_error(answer):
+    if answer.get("isError"):
         return answer
     from passdown.mcp.tools import warning_lines
 
-    request_context: RequestContext = ctx.request.scope[REQUEST_CONTEXT]
-    request_context.notes += call.claims
+    context.notes += call.claims
     first, *rest = answer["content"]
     text = visible("\n".join([first["text"], *warning_lines(call.notes)]), keep_newlines=True)
     return {**answer, "content": [{**first, "text": text}, *rest]}
+
+
+def _signed(request: ApiRequest, call: Call, tool: str) -> Call:
+    """A call whose arguments name the token's holder and nobody else."""
+    given: object = call.params.get("arguments") or {}
+    if not isinstance(given, dict):
+        return call
+    own = _with_caller_name(request, tool, cast("JsonObject", given))
+    return call._replace(params={**call.params, "arguments": own})
 
 
 def _with_caller_name(call: ApiRequest, tool: str, given: JsonObject) -> JsonObject:
@@ -218,7 +225,7 @@ def _with_caller_name(call: ApiRequest, tool: str, given: JsonObject) -> JsonObj
     if tool == "handoff" and isinstance(own.get("handoff"), str):
         own = _handoff_of_caller(call, own)
     if isinstance(own.get("decisions"), list):
-        own["decisions"] = [decision_of_caller(call, entry) for entry in own["decisions"]]
+        own["decisions"] = [call.own_decision(entry) for entry in own["decisions"]]
     return {**own, "agent": caller.name}
 
 
@@ -230,7 +237,7 @@ def _handoff_of_caller(call: ApiRequest, given: JsonObject) -> JsonObject:
     """
     fields = {name: value for name, value in given.items() if name not in ("handoff", "key")}
     try:
-        handoff, _ = handoff_of_caller(call, given["handoff"], fields)
+        handoff, _ = call.own_handoff(given["handoff"], fields)
     except InvalidInput:
         return given
     checked = check_handoff(handoff.data)

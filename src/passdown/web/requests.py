@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import parse_qsl
 
+from passdown.core.intake import read_handoff
 from passdown.core.parsing import load_json
 from passdown.core.redaction import redact
 from passdown.core.schema import check_json, json_expected, json_word
@@ -43,7 +44,7 @@ class ApiRequest:
     """One request, read: the workspace, the caller, the arguments, and what headers say.
 
     `body` is the whole body of a route that checks it where it is used. `notes` are warnings that
-    go out with the answer.
+    go out with the answer. `form` is what a page sends with its writes.
     """
 
     caller: AccessToken
@@ -51,6 +52,7 @@ class ApiRequest:
     body: JsonObject = field(default_factory=dict[str, Any])
     expect_version: int | None = None
     key: str | None = None
+    form: str = ""
     client_files: list[JsonObject] | None = None
     client_profile: tuple[JsonObject | None, ...] = ()
     notes: list[Problem] = field(default_factory=list[Problem])
@@ -83,6 +85,30 @@ class ApiRequest:
         if len(self.notes) < _MAX_NOTES and note not in self.notes:
             self.notes.append(note)
 
+    def own_handoff(self, handoff: Any, fields: JsonObject) -> tuple[Any, JsonObject]:
+        """A handoff, and what was given beside it, in the name of the token's holder, unless the
+        token speaks for others; from the version that a header names.
+        """
+        if self.caller.may("others") and self.expect_version is None:
+            return handoff, fields
+        given = read_handoff(handoff, fields)
+        plain = dict(given.data)
+        if self.expect_version is not None:
+            plain["expect_version"] = self.expect_version
+        if not self.caller.may("others"):
+            plain["from_agent"] = self.author("from_agent", plain.get("from_agent"))
+            if isinstance(plain.get("decisions"), list):
+                plain["decisions"] = [self.own_decision(entry) for entry in plain["decisions"]]
+        return given._replace(data=plain), {}
+
+    def own_decision(self, entry: Any) -> Any:
+        """A decision without the name of somebody else."""
+        fields = cast("JsonObject", entry) if isinstance(entry, dict) else {}
+        if fields.get("agent", "") in ("", None, self.caller.name):
+            return entry  # pyright: ignore[reportUnknownVariableType]
+        self.note_claim("decisions", fields["agent"])
+        return {name: value for name, value in fields.items() if name != "agent"}
+
     @property
     def claims(self) -> list[str]:
         """The notes for the log: on one line each, and without secrets."""
@@ -94,8 +120,8 @@ class ApiRequest:
 
 
 class ApiResult(NamedTuple):
-    """What comes back: a document, and the version that it stands for; or `text`, `data` or
-    the bytes of `file` as some medium. The file, and the folder it is alone in, are removed once it
+    """What comes back: a document, and the version that it stands for; or `text` or the bytes of
+    `file` as some medium. The file, and the folder it is alone in, are removed once it
     was sent. `status` is given where it isn't the operation's own.
     """
 
@@ -103,7 +129,6 @@ class ApiResult(NamedTuple):
     version: int | None = None
     text: str | None = None
     media: str = "application/json"
-    data: bytes | None = None
     file: str = ""
     status: int = 0
 

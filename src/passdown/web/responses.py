@@ -28,6 +28,7 @@ from passdown.errors import (
     StoreBusy,
     StoreError,
 )
+from passdown.web.pages.layout import CONTENT_POLICY, error_page
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -150,14 +151,26 @@ def problem_response(
     return Response(body, status, headers=headers, media_type=PROBLEM_MEDIA)
 
 
+def html_response(text: str, status: int = 200) -> Response:
+    """A page, with what it may load."""
+    headers = {"Content-Security-Policy": CONTENT_POLICY}
+    return Response(text, status, headers, media_type="text/html")
+
+
+def html_error(problem: Response) -> Response:
+    """A problem document as a page, with its other headers."""
+    page = html_response(str(error_page(json.loads(bytes(problem.body)))), problem.status_code)
+    own = ("content-type", "content-length")
+    page.headers.update({k: v for k, v in problem.headers.items() if k not in own})
+    return page
+
+
 def to_response(
     operation: ApiRoute, call: ApiRequest, found: ApiResult, request: Request
 ) -> Response:
     """The response for a result: JSON, text, bytes or a file."""
     if found.file:
         return _file_response(found.file, found.media)
-    if found.data is not None:
-        return Response(found.data, media_type=found.media)
     if found.text is not None:
         media = f"{found.media}; charset=utf-8" if found.media.startswith("text/") else found.media
         is_json = found.media == "application/json"

@@ -2,11 +2,13 @@
 
 A row gives method, path and right; the function's signature says what may be given, its docstring
 describes it, and its return annotation says what comes back. A row with a handler calls a function
-of `passdown.web.handlers` instead. `_SCHEMAS` has what a signature can't say.
+of this module with the operation's name, `_` for a dot. `_SCHEMAS` has what a signature can't say.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import re
 import shutil
@@ -20,10 +22,12 @@ from passdown.core.codec import decode, encode, field_names, schema_of, type_hin
 from passdown.core.handoff import Decision, TaskFields
 from passdown.core.intake import handoff_schema
 from passdown.core.kinds import PHASES, TASK_LISTS
+from passdown.core.record import Head, Record
 from passdown.core.schema import json_schema
-from passdown.errors import InvalidInput, NotFound, Problem
+from passdown.core.types import JsonObject
+from passdown.errors import InvalidInput, NotFound, Problem, raise_problems
+from passdown.knowledge.graph import ended_early
 from passdown.operations import OPERATION, OPERATIONS, Operation, argument_texts, load
-from passdown.web.handlers import handoff_of_caller
 from passdown.web.openapi import (
     CLIENT_FILES,
     CLIENT_PROFILE,
@@ -38,13 +42,20 @@ from passdown.web.openapi import (
     object_schema,
     string,
 )
-from passdown.web.requests import ApiRequest, ApiResult, ApiRoute, reporting_missing
+from passdown.web.requests import ApiRequest, ApiResult, ApiRoute, reporting_missing, require_right
 from passdown.workspace.files import FILES_FIELD, PROFILE_FIELD
+from passdown.workspace.maintenance import BundleImport, import_data
+from passdown.workspace.streams import (
+    KEPT_BY_ADAPTERS,
+    READ_BY_ALL,
+    StreamEntry,
+    WorkspaceStreams,
+    any_author,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from passdown.core.types import JsonObject
     from passdown.web.openapi import Schema
 
 _PAGE = 100
@@ -52,7 +63,8 @@ _IN_HEADERS = ("key", "expect_version")
 _BESIDE_HANDOFF = ("handoff", "rebase", "changed_files", "dry_run", "counter")
 """What isn't a field of the handoff itself, in the body of one."""
 
-_HANDLERS = "passdown.web.handlers:"
+_AS_DECLARED = ("right", "media", "status", "takes_files", "takes_profile", "is_heavy")
+_HANDLERS = "passdown.web.routes:"
 _SERVER_ROUTES = {
     "me": Operation("me", _HANDLERS + "me", "GET /api/me", has_handler=True),
     "hand_off_task": OPERATION["hand_off"]._replace(http="POST /api/tasks/{task}/handoffs"),
@@ -61,6 +73,13 @@ _SERVER_ROUTES = {
     "streams": Operation("streams", _HANDLERS + "streams", "GET /api/streams", has_handler=True),
     "stream_records": Operation(
         "stream_records", _HANDLERS + "stream_records", "GET /api/streams/records", has_handler=True
+    ),
+    "add_stream_records": Operation(
+        "add_stream_records",
+        _HANDLERS + "add_stream_records",
+        "POST /api/streams/records",
+        right="write",
+        has_handler=True,
     ),
 }
 """What only a server has, and other routes to an operation, by the name of the route."""
@@ -119,7 +138,7 @@ def _routes_of(name: str, operation: Operation) -> list[ApiRoute]:
 
 def _route(operation: Operation, name: str, method: str, path: str) -> ApiRoute:
     function = load(operation.function)
-    handler = operation.own("passdown.web.handlers") if operation.has_handler else None
+    handler = operation.own(__name__) if operation.has_handler else None
     call = _Call(operation, function, handler)
     in_path = re.findall(r"{(\w+)}", path)
     optional_part = re.findall(r"\[.*?{(\w+)}.*?\]", operation.http)
@@ -133,19 +152,14 @@ def _route(operation: Operation, name: str, method: str, path: str) -> ApiRoute:
         name=name,
         method=method,
         path=path,
-        right=operation.right,
         summary=" ".join((getdoc(function) or "").partition("\n\n")[0].split()),
         function=call,
         parameters={each: schemas.get(each, string()) for each in in_path},
         result=_result_schema(operation, type_hints(function)["return"]),
-        media=operation.media,
-        status=operation.status,
         takes_any=call.has_fields,
         takes_key="key" in call.headers,
         takes_version="expect_version" in call.headers,
-        takes_files=operation.takes_files,
-        takes_profile=operation.takes_profile,
-        is_heavy=operation.is_heavy,
+        **{name: getattr(operation, name) for name in _AS_DECLARED},
     )
     required = [each for each in call.needed if each not in in_path]
     if method == "GET":
@@ -285,7 +299,7 @@ class _Call:
         if self.takes_handoff:
             beside = {each: given[each] for each in _BESIDE_HANDOFF if each in given}
             fields = {each: value for each, value in given.items() if each not in beside}
-            handoff, fields = handoff_of_caller(request, beside.pop("handoff", None), fields)
+            handoff, fields = request.own_handoff(beside.pop("handoff", None), fields)
             return {**beside, "handoff": handoff, **fields}
         if field:
             entry = cast("JsonObject", given.get(name))
@@ -386,3 +400,122 @@ def _entries(values: Iterable[Any]) -> list[Any]:
 
 _VERSIONED = {"version", "digest"}
 """Fields of a document that stands for a version of a task: its response gets an ETag."""
+
+
+def me(request: ApiRequest, /) -> JsonObject:
+    """Whose token this is, and what it allows."""
+    return request.caller.to_dict()
+
+
+def knowledge_neighbours(
+    request: ApiRequest,
+    /,
+    *,
+    node: str,
+    depth: int = 1,
+    direction: str = "out",
+    relations: list[str] | None = None,
+) -> JsonObject:
+    """The nodes that can be reached; `more` where there may be others."""
+    found = request.workspace.knowledge.neighbours(
+        node, depth=depth, direction=direction, relations=relations or ()
+    )
+    return {"items": [encode(each) for each in found], "more": ended_early(found)}
+
+
+def maintenance_import_bundle(
+    request: ApiRequest, /, *, bundle: str, fork: str = "", agent: str | None = None
+) -> BundleImport:
+    """Import a bundle, verified, all or nothing; imported again, it changes nothing.
+
+    Args:
+        bundle: Its bytes in base64.
+        fork: A suffix, to keep both where histories differ.
+    """
+    try:
+        data = base64.b64decode(bundle, validate=True)
+    except (binascii.Error, ValueError) as error:
+        problem = Problem("bundle", "invalid_form", str(error), "a bundle's bytes in base64")
+        raise InvalidInput("nothing was imported", [problem]) from error
+    author = request.author("agent", agent)
+    return import_data(request.context, data, fork, agent=author)
+
+
+def streams(request: ApiRequest, /, *, prefix: str) -> list[Head]:
+    """The heads of streams of runs, express items, agents and adapters.
+
+    Args:
+        prefix: run/, express/ or agent/, and a name.
+    """
+    return WorkspaceStreams(request.workspace).streams(_readable_stream(request, prefix))
+
+
+def stream_records(
+    request: ApiRequest, /, *, stream: str, limit: int = 100, cursor: str = "0", key: str = ""
+) -> JsonObject:
+    """The records of one of these streams, as they were hashed.
+
+    Args:
+        stream: run/, express/ or agent/, and a name.
+        key: Only the record with this key.
+    """
+    reads, name = WorkspaceStreams(request.workspace), _readable_stream(request, stream)
+    if key:
+        known = reads.keyed(name, key)
+        return {"items": [_sent(known)] if known else [], "next": None}
+    if limit == 1:
+        only = reads.record(name, int(cursor) + 1)
+        return {"items": [_sent(only)] if only else [], "next": None}
+    found = reads.records(name, int(cursor))
+    following = str(found[limit - 1].position) if len(found) > limit else None
+    return {"items": [_sent(one) for one in found[:limit]], "next": following}
+
+
+def add_stream_records(request: ApiRequest, /, *, entries: list[JsonObject]) -> JsonObject:
+    """Add records to streams of adapters: all or, with an error, none.
+
+    Args:
+        entries: Of each record stream, kind, author and body; key and the position to expect.
+    """
+    require_right(request.caller, "others")
+    for place, entry in enumerate(entries):
+        raise_problems("nothing was written", _entry_problems(entry, f"entries[{place}]"))
+    with any_author():
+        added = WorkspaceStreams(request.workspace).add(*(StreamEntry(**each) for each in entries))
+    return {"items": [_sent(one) for one in added]}
+
+
+def _sent(record: Record) -> JsonObject:
+    return {**record._asdict(), "body": record.body.decode()}
+
+
+_ENTRY_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("stream", "kind", "author", "key"), (str,)),
+    "body": (dict,),
+    "expect": (int, NoneType),
+}
+
+
+def _entry_problems(entry: JsonObject, path: str) -> list[Problem]:
+    """What is wrong with a record that is to be added."""
+    wrong = [
+        Problem(f"{path}.{name}", "wrong_type", "can't be used", "as documented")
+        for name in {*_ENTRY_TYPES, *entry}
+        if name not in _ENTRY_TYPES or not isinstance(entry.get(name), _ENTRY_TYPES[name])
+    ]
+    if not wrong and not entry["stream"].startswith(KEPT_BY_ADAPTERS):
+        expected = ", ".join(KEPT_BY_ADAPTERS)
+        wrong.append(Problem(f"{path}.stream", "invalid_choice", "is not an adapter's", expected))
+    return sorted(wrong)
+
+
+def _readable_stream(request: ApiRequest, stream: str) -> str:
+    if stream.startswith(READ_BY_ALL):
+        return stream
+    if stream.startswith(KEPT_BY_ADAPTERS):
+        require_right(request.caller, "others")
+        return stream
+    raise NotFound(
+        f"there is no stream {stream[:80]!r} to be read here",
+        next_step=f"These can be: {', '.join(READ_BY_ALL)}.",
+    )

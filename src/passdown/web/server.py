@@ -21,17 +21,19 @@ from passdown.core.text import visible
 from passdown.errors import InvalidInput, Problem, RateLimited, StoreUnavailable
 from passdown.web.app import build_app
 from passdown.web.gateway import SAFE_HEADERS
-from passdown.web.limits import allowed_names
-from passdown.web.responses import PROBLEM_MEDIA, problem_document, to_json
-from passdown.web.server_state import ServerOptions, ServerState, log_line
+from passdown.web.responses import problem_response
+from passdown.web.server_state import ServerOptions, ServerState, allowed_names, log_line
+from passdown.web.sessions import SIGN_IN_PATH
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
     from types import FrameType
 
+    from passdown.core.access import AccessToken
     from passdown.mcp.shared_workspace import SharedWorkspace
     from passdown.web.gateway import Receive, Scope, Send
-    from passdown.web.limits import Limits
+    from passdown.web.server_state import Limits
 
 
 HEAD_BYTES = 65_536
@@ -43,8 +45,6 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection; `limit_concurrency` of the configuration says how many there may be."""
 
     _idle_since = 0.0
-    _taking: asyncio.TimerHandle | None = None
-    _timer: asyncio.TimerHandle | None = None
     _is_in_head = True
     _head_bytes = 0
     _tail_bytes = 0
@@ -52,23 +52,24 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the time limit of the first request's head."""
         super().connection_made(transport)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._idle_since = self.loop.time()
         if self._are_too_many():
             self._make_room()
-        self._time_head()
+        self._start_timer("head", HEAD_SECONDS, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers."""
-        self._stop_timing()
-        self._stop_taking()
+        self._stop_timer("head")
+        self._stop_timer("read")
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Pass data on, unless a head is too long."""
         if self._is_in_head:
             self._head_bytes += len(data)
-            if self._timer is None:
-                self._time_head()
+            if "head" not in self._timers:
+                self._start_timer("head", HEAD_SECONDS, self.transport.close)
             # A body may come with the end of its head; only what has no end yet is too long.
             if self._head_bytes > HEAD_BYTES and b"\r\n\r\n" not in data[:HEAD_BYTES]:
                 self.send_400_response("the head of the request is too long")
@@ -92,7 +93,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop the timer; refuse the request if there are too many connections."""
         self._is_in_head, self._tail_bytes = False, 0
-        self._stop_timing()
+        self._stop_timer("head")
         app = cast("Any", self).app
         self.app, self.limit_concurrency = (
             (_too_many_connections if self._are_too_many() else app),
@@ -111,16 +112,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._idle_since = self.loop.time()
         super().on_response_complete()
         if self.transport.is_closing():
-            self._time_taking()
+            self._start_timer("read", CLIENT_READ_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:
         """Limit the time in which the client has to read."""
         super().pause_writing()
-        self._time_taking()
+        self._start_timer("read", CLIENT_READ_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """The client has read."""
-        self._stop_taking()
+        self._stop_timer("read")
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -132,15 +133,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Respond to what can't be parsed, and close."""
-        self._stop_timing()
+        self._stop_timer("head")
         problem = Problem("", "malformed", msg, "a request of HTTP that can be read in one way")
-        body = to_json(problem_document(InvalidInput("the request can't be read", [problem]), 400))
-        head = (
-            f"HTTP/1.1 400 Bad Request\r\ncontent-type: {PROBLEM_MEDIA}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n"
-        )
-        safe = b"".join(b"%s: %s\r\n" % header for header in SAFE_HEADERS)
-        self.transport.write(head.encode() + safe + b"\r\n" + body)
+        response = problem_response(InvalidInput("the request can't be read", [problem]), 400)
+        headers = [*response.raw_headers, (b"connection", b"close"), *SAFE_HEADERS]
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        body = bytes(response.body)
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + body)
         self.transport.close()
 
     def _cut_tail(self) -> None:
@@ -170,45 +169,23 @@ class BoundedProtocol(HttpToolsProtocol):
         is_answered = cycle is None or cycle.response_complete
         return is_answered and not self.transport.is_closing()
 
-    def _time_taking(self) -> None:
-        self._stop_taking()
-        self._taking = self.loop.call_later(CLIENT_READ_SECONDS, self.transport.abort)
+    def _start_timer(self, name: str, seconds: float, action: Callable[[], None]) -> None:
+        self._stop_timer(name)
+        self._timers[name] = self.loop.call_later(seconds, action)
 
-    def _stop_taking(self) -> None:
-        if self._taking is not None:
-            self._taking.cancel()
-            self._taking = None
-
-    def _time_head(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
-
-    def _stop_timing(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _give_up(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()
+    def _stop_timer(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
 
 
 async def _too_many_connections(scope: Scope, receive: Receive, send: Send) -> None:
     """Respond if every connection is in use."""
-    del scope, receive
     error = RateLimited(
         "the server has as many connections as it takes", next_step="Try again in a while."
     )
-    body = to_json(problem_document(error, 503))
-    length = str(len(body)).encode()
-    headers = [
-        (b"content-type", PROBLEM_MEDIA.encode()),
-        (b"content-length", length),
-        (b"retry-after", b"1"),
-        (b"connection", b"close"),
-        *SAFE_HEADERS,
-    ]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    safe = {name.decode(): value.decode() for name, value in SAFE_HEADERS}
+    response = problem_response(error, 503, {"retry-after": "1", "connection": "close", **safe})
+    await response(scope, receive, send)
 
 
 SHUTDOWN_SECONDS = 10
@@ -233,13 +210,9 @@ class ListeningSocket(NamedTuple):
 def listen(address: str, port: int) -> ListeningSocket:
     """Bind an address. Port 0 takes any that is free."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((address, port))
-        sock.listen(1024)
+        sock = socket.create_server((address, port), family=family, backlog=1024)
     except OSError as error:
-        sock.close()
         raise StoreUnavailable(
             f"{address}:{port} can't be listened at ({error.strerror or error})",
             next_step="Another server may be there already; --port names another port.",
@@ -254,6 +227,10 @@ class HttpServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
         super().__init__(config)
         self._state = state
+
+    def sign_in_path(self, holder: AccessToken) -> str:
+        """The path of a link that signs in once, for the holder of a token."""
+        return f"{SIGN_IN_PATH}#{self._state.sign_ins.new(holder)}"
 
     def stop(self) -> None:
         """Stop as if by a signal; any thread may call it."""

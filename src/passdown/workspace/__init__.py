@@ -12,7 +12,7 @@ from passdown.core.arguments import checked_arguments
 from passdown.core.settings import Settings
 from passdown.core.types import Clock
 from passdown.errors import NotFound
-from passdown.operations import load
+from passdown.operations import load, with_operations
 from passdown.workspace.context import Context
 from passdown.workspace.location import (
     Location,
@@ -21,7 +21,6 @@ from passdown.workspace.location import (
     make_store_folder,
     new_location,
 )
-from passdown.workspace.methods import with_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,9 +185,9 @@ class Workspace:
         return self._opened
 
     def _streams(self) -> Streams:
-        from passdown.workspace.streams import LocalStreams
+        from passdown.workspace.streams import Streams
 
-        return LocalStreams(self._context)
+        return Streams(self._context)
 
     def close(self) -> None:
         """Close the store. Nothing is lost by not calling it."""

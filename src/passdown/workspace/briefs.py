@@ -1,30 +1,15 @@
-"""Briefs: made, cached for a second, and their deliveries recorded.
-
-A cached brief is given again only while the task is at the version that it was made from, and for a
-second at most, since it also describes files on disk and other tasks. Every delivery is recorded
-before the brief is given.
-"""
+"""Briefs: made, and their deliveries recorded before they are given."""
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from passdown.context.brief import (
-    Brief,
-    Freshness,
-    brief_version,
-    request_problems,
-    task_named_in,
-)
-from passdown.context.brief import brief as make_brief
+from passdown.context import brief as brief_texts
+from passdown.context.brief import Brief, Freshness
 from passdown.context.ranking import focus_of
-from passdown.context.rendering import is_marker_of
+from passdown.context.rendering import KIND_NAMES, is_marker_of
+from passdown.core.calls import COMMANDS, METHODS, NAMES, call_text
 from passdown.core.kinds import deliveries_of, origins_of, stream_of
 from passdown.core.names import agent_problems
 from passdown.core.tokens import CounterLike, counter_of
@@ -37,11 +22,12 @@ from passdown.workspace.context import Context
 from passdown.workspace.files import is_served
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from passdown.core.tokens import Counter
     from passdown.core.types import JsonObject
     from passdown.store.statements import Reader
+
+MAX_KEPT_TEXT = 262_144
+"""A longer brief is recorded without its text."""
 
 
 def brief(
@@ -54,20 +40,26 @@ def brief(
     format: str = "markdown",
     tags: Sequence[str] = (),
     record: bool = True,
+    names: str = METHODS,
 ) -> Brief:
     """What an agent needs to know of a task, within a token budget.
 
     Args:
-        task: The task.
         agent: Who is to read it.
-        budget: The most tokens that it may take; by default as in the settings.
-        counter: How tokens are counted: a name, or a function from text to a number.
         format: markdown, plain, yaml, json, summary or injection.
-        tags: Labels that the brief looks for besides those of the task.
-        record: Whether the delivery is recorded.
+        names: What it names for the rest: methods, commands, tools (of the MCP server) or
+            functions (of `passdown.tools`).
     """
     return brief_for(
-        context, task, agent, budget, counter=counter, format=format, tags=tags, record=record
+        context,
+        task,
+        agent,
+        budget,
+        counter=counter,
+        format=format,
+        tags=tags,
+        record=record,
+        names=names,
     )
 
 
@@ -83,12 +75,15 @@ def brief_for(
     record: bool = True,
     needs: Mapping[str, list[str]] | None = None,
     with_rest: bool = False,
+    names: str = COMMANDS,
 ) -> Brief:
     """The brief of a task for an agent with these needs, or with those that it declares."""
     budget = context.settings.brief_budget if budget is None else budget
-    problems = [*agent_problems(agent, "agent"), *request_problems(budget, format)]
+    problems = [*agent_problems(agent, "agent"), *brief_texts.request_problems(budget, format)]
     if isinstance(tags, str):
         problems.append(Problem("tags", "wrong_type", "a text given", "a list of tags"))
+    if names not in NAMES:
+        problems.append(Problem("names", "invalid_choice", f"{names!r:.40}", " | ".join(NAMES)))
     try:
         by = counter_of(counter, context.settings.counter)
     except InvalidInput as error:
@@ -110,8 +105,8 @@ def brief_for(
                 FactQuery(agent, focus.labels, focus.related),
                 project=context.project,
                 state_file=context.state_location(task, row),
-            )
-            found = make_brief(
+            )._replace(names=names)
+            found = brief_texts.brief(
                 *(facts, agent, budget),
                 counter=by,
                 focus=focus,
@@ -135,19 +130,22 @@ def left_out(
     budget: int | None = None,
     counter: CounterLike = None,
     tags: Sequence[str] = (),
+    names: str = METHODS,
 ) -> list[str]:
     """The addresses of all items that a brief doesn't show, in the order in which a larger budget
     would show them; `show` gives each.
 
     Args:
-        task: The task.
         agent: Who would read the brief.
-        budget: The most tokens that it may take; by default as in the settings.
-        counter: How tokens are counted: a name, or a function from text to a number.
-        tags: Labels that the brief looks for besides those of the task.
+        names: What that brief names for the rest; it counts towards the budget.
     """
     found = brief_for(
-        context, task, agent, budget, counter=counter, tags=tags, record=False, with_rest=True
+        *(context, task, agent, budget),
+        counter=counter,
+        tags=tags,
+        record=False,
+        with_rest=True,
+        names=names,
     )
     return list(found.waiting)
 
@@ -170,7 +168,7 @@ def _summary(
 
     row, open_items = task_with_open_items(reader, task)
     text = summary_from(context, reader, row, budget, counter)
-    live = {k: v for k, v in row.header["live"].items() if v}
+    live: dict[str, int] = row.header["live"]
     return Brief(
         task=task,
         agent=agent,
@@ -182,17 +180,11 @@ def _summary(
         text=text,
         tokens=counter.tokens(text),
         shown=(),
-        left_out=_by_word(live),
+        left_out={KIND_NAMES[letter]: count for letter, count in live.items() if count},
         waiting=tuple(item.address for item in open_items[:40]),
         parts={"summary": counter.tokens(text)},
-        reach=(f"passdown state {task}", context.state_location(task, row)),
+        reach=(call_text(COMMANDS, "state", task), context.state_location(task, row)),
     )
-
-
-def _by_word(live: dict[str, int]) -> dict[str, int]:
-    from passdown.context.rendering import KIND_NAMES
-
-    return {KIND_NAMES[letter]: count for letter, count in live.items()}
 
 
 def _recorded(context: Context, found: Brief) -> Brief:
@@ -208,7 +200,7 @@ def _recorded(context: Context, found: Brief) -> Brief:
 
 
 def delivery_of(found: Brief) -> JsonObject:
-    """What is written down of a brief: to whom, from what, which items, and what waited."""
+    """What is written down of a brief: to whom, from what, which items, what waited, its text."""
     return {
         "agent": found.agent,
         "version": found.version,
@@ -220,110 +212,40 @@ def delivery_of(found: Brief) -> JsonObject:
         "shown": {item.address: item.length for item in found.shown},
         "left_out": found.left_out,
         "waiting": list(found.waiting),
+        "text": found.text if len(found.text) <= MAX_KEPT_TEXT else "",
     }
 
 
-CACHED_S = 1.0
-_MOST_KEPT = 2_000
-_MOST_CHARACTERS = 20_000_000
+def deliver_again(context: Context, given: Sequence[tuple[Brief, str | None]]) -> list[bool]:
+    """Record that briefs are given which were made a moment ago, each through the channel that is
+    named beside it (None: that isn't recorded), all in one transaction.
 
-
-class BriefRequest(NamedTuple):
-    """One brief that is asked for; two equal ones may be answered with the same."""
-
-    task: str
-    agent: str
-    budget: int | None = None
-    counter: str | None = None
-    format: str = "markdown"
-    tags: tuple[str, ...] = ()
-
-
-class BriefCall(NamedTuple):
-    """Someone who waits for a brief; without `is_told` no delivery is recorded. `via` is the
-    channel that is recorded with the delivery.
+    Tells which of them still hold: of a task that has changed since, nothing is recorded.
     """
-
-    ask: BriefRequest
-    is_told: bool = True
-    via: str = ""
-
-
-class _CachedBrief(NamedTuple):
-    brief: Brief
-    digest: str
-    at: float
-
-
-class BriefCache:
-    """Briefs that were made a moment ago, of one workspace. Threads may share it."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._start = os.urandom(12).hex()
-        self._numbers = count(1)
-        self._lock = threading.Lock()
-        self._made: OrderedDict[BriefRequest, _CachedBrief] = OrderedDict()
-        self._characters = 0
-
-    def keep(self, ask: BriefRequest, brief: Brief) -> None:
-        """Remember a brief that was just made."""
-        with self._lock:
-            before = self._made.pop(ask, None)
-            self._made[ask] = _CachedBrief(brief, brief.digest, self._clock())
-            self._characters += len(brief.text) - (len(before.brief.text) if before else 0)
-            while len(self._made) > 1 and (
-                len(self._made) > _MOST_KEPT or self._characters > _MOST_CHARACTERS
-            ):
-                self._characters -= len(self._made.popitem(last=False)[1].brief.text)
-
-    def cached_briefs(self, context: Context, asks: Sequence[BriefCall]) -> list[Brief | None]:
-        """A brief for each that was made already and still holds, its delivery recorded; None for
-        one that has to be made. All deliveries are one transaction: all of them, or an error.
-        """
-        due = self._clock() - CACHED_S
-        made = [self._made.get(waiting.ask) for waiting in asks]
-        fresh = [one if one is not None and one.at >= due else None for one in made]
-        streams = {stream_of(one.brief.task) for one in fresh if one is not None}
-        if not streams:
-            return [None] * len(asks)
-        with context.store.reading() as reader:
-            heads = {stream: reader.head(stream) for stream in streams}
-        now = {stream: head.digest if head else "" for stream, head in heads.items()}
-        found = [
-            one.brief if one is not None and now[stream_of(one.brief.task)] == one.digest else None
-            for one in fresh
-        ]
-        told = [
-            self._delivery(brief, waiting.via)
-            for waiting, brief in zip(asks, found, strict=True)
-            if brief is not None and waiting.is_told
-        ]
-        if told:
-            context.ledger.add_entries(told)
-        return found
-
-    def _delivery(self, brief: Brief, via: str) -> StreamEntry:
-        """A delivery with a key of its own, without asking the system for chance each time. Each
-        may have come through another channel, so it is named here and not around the write.
-        """
-        body = {**delivery_of(brief), **({CHANNEL_FIELD: via} if via else {})}
-        key = f"{self._start}-{next(self._numbers)}"
-        return StreamEntry(deliveries_of(brief.task), "briefed", brief.agent, body, key)
+    with context.store.reading() as reader:
+        heads = {brief.task: reader.head(stream_of(brief.task)) for brief, _ in given}
+    digests = {task: head.digest if head else "" for task, head in heads.items()}
+    entries: list[StreamEntry] = []
+    for brief, via in given:
+        if via is not None and digests[brief.task] == brief.digest:
+            body = {**delivery_of(brief), **({CHANNEL_FIELD: via} if via else {})}
+            entries.append(StreamEntry(deliveries_of(brief.task), "briefed", brief.agent, body))
+    if entries:
+        context.ledger.add_entries(entries)
+    return [digests[brief.task] == brief.digest for brief, _ in given]
 
 
 def check_text(context: Context, task: str, text: str) -> Freshness:
     """Whether a brief or a summary was made from the version of the task that is stored now.
 
     Args:
-        task: The task.
         text: The brief or the summary.
     """
-    found = brief_version(text)
+    found = brief_texts.brief_version(text)
     if found is None:
         problem = Problem("text", "no_version", "names no version", "a line with its version")
         raise InvalidInput("the text can't be judged", [problem])
-    named = task_named_in(text)
+    named = brief_texts.task_named_in(text)
     if named and named != task:
         problem = Problem("text", "other_task", f"is of {named}", f"a brief of {task}")
         raise InvalidInput("the text can't be judged", [problem])

@@ -15,7 +15,7 @@ from passdown.errors import Damaged, InvalidInput, PassdownError, Problem, Store
 from passdown.store import SQLITE_PREFIX, open_store, url_without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from passdown.core.record import Head
     from passdown.core.rows import TaskRow
@@ -56,7 +56,9 @@ class Context:
         )
         with self.store.reading() as reader:
             is_rebuild_due = reader.is_rebuild_due()
-            is_empty = not reader.tasks(limit=1)
+            is_empty = False
+            with suppress(TypeError, ValueError):  # a damaged row is for `verify` to find
+                is_empty = not reader.tasks(limit=1)
         self.refusal = self.lost_ledger() if is_empty else None
         if is_rebuild_due:
             self.ledger.rebuild()
@@ -68,13 +70,9 @@ class Context:
 
     def lost_ledger(self) -> PassdownError | None:
         """Why a ledger without tasks isn't used: state files show that there was another."""
-        if not os.path.isdir(self.state_folder):
-            return None
-        from passdown.history.lost_history import ledger_behind, lost_tasks
-
+        lost = self.lost_histories()
         with self.store.reading() as reader:
-            lost = lost_tasks(self.state_folder, reader)
-            return ledger_behind(reader, lost) if lost and not reader.tasks(limit=1) else None
+            return lost if lost and not reader.tasks(limit=1) else None
 
     def lost_history(self, task: str, result: object = None) -> Damaged | None:
         """What state files show of a task that the ledger lacks, as an error.
@@ -91,8 +89,10 @@ class Context:
             lost = evidence(self.state_folder, reader, task)
             return ledger_behind(reader, {task: lost}) if lost else None
 
-    def lost_histories(self, among: Collection[str]) -> Damaged | None:
-        """The same of several tasks, and of those that the ledger doesn't have at all."""
+    def lost_histories(self, among: Collection[str] | None = None) -> Damaged | None:
+        """The same of several tasks, and of those that the ledger doesn't have at all; of all tasks
+        where none are named.
+        """
         if not os.path.isdir(self.state_folder):
             return None
         from passdown.history.lost_history import ledger_behind, lost_tasks
@@ -230,7 +230,7 @@ class Context:
         folder = os.path.abspath(folder) if folder else self.settings.agents_folder
         return Profiles(self.root, folder, self.settings.registry)
 
-    def with_hashes(self, body: dict[str, Any]) -> dict[str, Any]:
+    def with_hashes(self, body: dict[str, Any], except_paths: Iterable[str] = ()) -> dict[str, Any]:
         """A record's body with the hashes of the files that its items cite and that are there, and
         whether the files that it is about are on another machine.
         """
@@ -241,7 +241,7 @@ class Context:
         files = self.files
         named = {p: normal_path(p) for p in cited_paths_of_body(body) if not path_problems(p, "")}
         found = {path: files.measure(normal).sha256 for path, normal in named.items()}
-        cited = {path: sha256 for path, sha256 in found.items() if sha256}
+        cited = {path: found[path] for path in found.keys() - set(except_paths) if found[path]}
         body = {**body, "cited": cited} if cited else body
         body = {**body, **self._named_by_decisions(body)}
         artifacts = (artifact["path"] for artifact in body.get("artifacts", ()))
@@ -315,7 +315,7 @@ class Context:
         problems: list[Problem] = []
         for name in written.touched:
             try:
-                problems += self.state_files.write(self.store, name)
+                problems += self.state_files.write(self.store, name, written=written)
             except (StoreUnavailable, Damaged) as error:
                 said = (error.message, "", error.next_step)
                 problems.append(Problem("state_file", "handle_not_written", *said, "warning"))

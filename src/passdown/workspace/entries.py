@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
-from operator import itemgetter
+import os
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from passdown.core.graph import Edge, Graph, check_graph
+from passdown.core import graph
 from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.intake import as_error, check_entry, check_task
 from passdown.core.items import fingerprint
 from passdown.core.kinds import WORKSPACE_TASK, parse_address, stream_of
-from passdown.core.knowledge import (
-    Relation,
-    edge_key,
-    knowledge_body,
-    missing_nodes,
-    relation_problems,
-    reserved_problems,
-    with_relation,
-)
 from passdown.core.names import agent_problems, id_problems, key_problems
 from passdown.core.record import canonical_bytes, digest_bytes
 from passdown.core.redaction import removal_message
@@ -38,26 +29,20 @@ from passdown.errors import (
     raise_problems,
 )
 from passdown.history.state import item_documents, mark_superseded
-from passdown.ledger import Entry
+from passdown.ledger import Entry, gates
 from passdown.ledger.durable_files import with_retries
-from passdown.ledger.gates import (
-    claim_problems,
-    cycle_problems,
-    entry_guard,
-    mark_problems,
-    supersede_problems,
-)
 from passdown.search.existing import memory_warnings
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from passdown.core.fold import TaskBefore
-    from passdown.core.rows import ItemRow
+    from passdown.core.record import Record
     from passdown.ledger.writer import Guard
-    from passdown.store.statements import Reader
-    from passdown.workspace.context import Context
+
+    _Seen = tuple[tuple[str, ...], graph.Edge | None]
 
 
 REFUSED = "refused; nothing was changed"
@@ -80,13 +65,12 @@ def create_task(
         task: The id of the new task; made from the title where it is left out.
         title: What it is about.
         agent: Who creates it, and holds it first.
-        key: Idempotency key: a retry with the same key gives the same receipt.
         **fields: description, inputs, outputs, criteria, depends_on, phase, time_limit_minutes.
     """
     task = new_id(title, key) if task is None else task
     given = {**fields, "task": task, "title": title, "agent": agent}
     checked, problems = check_task(given)
-    problems += _given_key_problems(key)
+    problems += _envelope_problems(None, None, key)
     if given["task"] == WORKSPACE_TASK and agent != _WORKSPACE_AUTHOR:
         message = "what concerns all work is recorded there"
         problems.append(Problem("task", "reserved", message, "another id"))
@@ -94,7 +78,7 @@ def create_task(
     name, agent = checked.pop("task"), checked.pop("agent")
 
     def problems_of(reader: Reader, body: dict[str, Any]) -> list[Problem]:
-        return cycle_problems(reader, name, body["depends_on"])
+        return gates.cycle_problems(reader, name, body["depends_on"])
 
     key = key or "created-" + digest_bytes(canonical_bytes([agent, checked]))
     entry = Entry(name, "task_created", agent, checked, key)
@@ -104,7 +88,7 @@ def create_task(
             if reader.head(stream_of(need)) is None:
                 message = f"{need} does not exist yet"
                 warnings.append(Problem("depends_on", "unknown_task", message, level="warning"))
-    return write_entry(context, entry, entry_guard(problems_of), warnings)
+    return write_entry(context, entry, gates.entry_guard(problems_of), warnings)
 
 
 _ID_WORDS, _ID_LENGTH = 3, 24
@@ -118,9 +102,13 @@ def new_id(title: object, key: str | None = None) -> str:
 
     words = re.findall(r"[a-z0-9]+", str(title).casefold())[:_ID_WORDS]
     begin = "-".join(words)[:_ID_LENGTH].strip("-") or "task"
-    number = uuid.uuid5(uuid.NAMESPACE_OID, f"{title}\0{key}") if key else uuid.uuid4()
+    number = os.urandom(5)
+    if key:
+        from uuid import NAMESPACE_OID, uuid5
+
+        number = uuid5(NAMESPACE_OID, f"{title}\0{key}").bytes[:5]
     letters = "abcdefghjkmnpqrstuvwxyz23456789"
-    ending = "".join(letters[byte % len(letters)] for byte in number.bytes[:5])
+    ending = "".join(letters[byte % len(letters)] for byte in number)
     return f"{begin}-{ending}"
 
 
@@ -138,10 +126,7 @@ def update_task(
     """Change a task's title, description, dependencies or status, or who works on it.
 
     Args:
-        task: The task.
         agent: Who changes it.
-        expect_version: Fail unless the task is at this version.
-        key: Idempotency key: a retry with the same key gives the same receipt.
         holder: Who works on it from now on, until the next handoff; empty for nobody. Refused if
             somebody else does, or if the task waits for another one that it needs. Who works on
             it already is not recorded again.
@@ -152,8 +137,8 @@ def update_task(
     whole = {"title": "unchanged", **fields, "task": task, "agent": agent}
     checked, problems = check_task(whole)
     # A task has no place for fields that nobody knows; a change of phase is a handoff.
-    problems = [*(as_error(p) for p in problems), *_version_problems(expect_version)]
-    problems += _given_key_problems(key)
+    problems = [as_error(problem) for problem in problems]
+    problems += _envelope_problems(None, None, key, expect_version)
     if status is not None and status not in ("open", "cancelled"):
         problems.append(Problem("status", "invalid_choice", f"{status!r}", "open | cancelled"))
     if "phase" in fields:
@@ -174,14 +159,14 @@ def update_task(
     warnings: list[Problem] = []
 
     def problems_of(reader: Reader, given: dict[str, Any]) -> list[Problem]:
-        found = cycle_problems(reader, task, given.get("depends_on", ()))
+        found = gates.cycle_problems(reader, task, given.get("depends_on", ()))
         if holder is not None:
-            found += claim_problems(reader, task, holder, agent, take=take)
+            found += gates.claim_problems(reader, task, holder, agent, take=take)
         warnings[:] = [problem for problem in found if problem.level == "warning"]
         return [problem for problem in found if problem.level == "error"]
 
-    entry = Entry(task, "task_changed", agent, body, key or uuid.uuid4().hex, expect_version)
-    return write_entry(context, entry, entry_guard(problems_of), warnings)
+    entry = Entry(task, "task_changed", agent, body, key or "", expect_version)
+    return write_entry(context, entry, gates.entry_guard(problems_of), warnings)
 
 
 def decide(
@@ -202,8 +187,6 @@ def decide(
         summary: What was decided.
         rationale: Why.
         task: The task that it belongs to; without one it concerns all work.
-        key: Idempotency key: a retry with the same key gives the same receipt.
-        expect_version: Fail unless the task is at this version.
         **fields: alternatives, artifacts, paths, tags, status, supersedes, at.
     """
     entry = {**fields, "summary": summary, "rationale": rationale}
@@ -231,7 +214,6 @@ def note(
             discovered_in) or fact (name, value, status, source; a value of None withdraws it).
         agent: Who learned it.
         task: The task that it belongs to; without one it concerns all work.
-        key: Idempotency key: a retry with the same key gives the same receipt.
         **fields: The fields of its kind.
     """
     if kind not in NOTE_KINDS:
@@ -244,10 +226,8 @@ def warn(context: Context, task: str, *, agent: str, text: str, key: str | None 
     """Record a warning that stays with the task.
 
     Args:
-        task: The task.
         agent: Who warns.
         text: The warning.
-        key: Idempotency key: a retry with the same key gives the same receipt.
     """
     return add_entry(context, "warning", task, agent, {"text": text}, key=key)
 
@@ -265,12 +245,10 @@ def record_gate(
     """Record the result of a quality gate.
 
     Args:
-        task: The task.
         agent: Who ran it.
         name: The name of the gate.
         passed: Whether it passed.
         detail: What it reported.
-        key: Idempotency key: a retry with the same key gives the same receipt.
     """
     entry = {"name": name, "result": "passed" if passed else "failed", "detail": detail}
     return add_entry(context, "gate", task, agent, entry, key=key)
@@ -285,13 +263,13 @@ def add_entry(
     *,
     key: str | None = None,
     expect_version: int | None = None,
+    may_change: Sequence[str] = (),
 ) -> Receipt:
     """Record one decision, pattern, gotcha, fact, warning or gate result; without a task, for
-    all work.
+    all work. An edit of a file in `may_change` doesn't make it stale.
     """
-    problems = [*id_problems(task, "task")] if task is not None else []
-    problems += [*agent_problems(agent, "agent"), *_version_problems(expect_version)]
-    problems += _given_key_problems(key)
+    problems = _envelope_problems(task, agent, key, expect_version)
+    record, field = _ENTRIES[kind]
     checked: Any = entry
     if kind == "warning":
         problems += text_problems(entry["text"], "text")
@@ -300,7 +278,6 @@ def add_entry(
         checked, found = check_entry(kind, entry)
         problems += found
     _refuse(problems)
-    record, field = _ENTRIES[kind]
     if field in ("patterns", "gotchas") and not checked["id"]:
         checked["id"] = f"{kind}-{fingerprint(checked)[:8]}"
     if isinstance(checked, dict):
@@ -308,29 +285,28 @@ def add_entry(
         checked = {k: v for k, v in fields.items() if v not in (None, "", [])}
     body: dict[str, Any] = {field: [checked]}
     _refuse(context.files.unnamed(body))
-    is_once = kind != "gate" and expect_version is None
     is_own_key = key is not None
-    key = key or (content_key(agent, body) if is_once else uuid.uuid4().hex)
-    guard = entry_guard(supersede_problems) if kind == "decision" else None
+    if key is None and kind != "gate" and expect_version is None:
+        # The same words of the same agent are the same record.
+        key = "content-" + digest_bytes(canonical_bytes([agent, body])).removeprefix("sha256:")
+    guard = gates.entry_guard(gates.supersede_problems) if kind == "decision" else None
     warnings = [p for p in problems if p.level == "warning"]
     task = task or workspace_task(context, agent, body)
-    written = Entry(task, record, agent, context.with_hashes(body), key, expect_version)
+    hashed = context.with_hashes(body, may_change)
+    written = Entry(task, record, agent, hashed, key or "", expect_version)
     known = memory_warnings(context.store, body)
     receipt = write_entry(context, written, guard, warnings)
     if not receipt.is_replay:
-        receipt = receipt._replace(warnings=(*receipt.warnings, *known))
-    if receipt.is_replay and not is_own_key and _was_taken_back(context, receipt):
+        return receipt._replace(warnings=(*receipt.warnings, *known))
+    with context.store.reading() as reader:
+        rows = reader.items_at(receipt.task, receipt.version)
+    if not is_own_key and any(row.status in _TAKEN_BACK for row in rows):
         # Said again after it was taken back: that is news, not a repeat.
-        return write_entry(context, written._replace(key=uuid.uuid4().hex), guard, warnings)
+        return write_entry(context, written._replace(key=""), guard, warnings)
     return receipt
 
 
-def _was_taken_back(context: Context, receipt: Receipt) -> bool:
-    with context.store.reading() as reader:
-        rows = reader.items_at(receipt.task, receipt.version)
-    return any(row.status in ("retracted", "reverted", "superseded", "withdrawn") for row in rows)
-
-
+_TAKEN_BACK = ("retracted", "reverted", "superseded", "withdrawn")
 _ENTRIES = {
     "decision": ("decided", "decisions"),
     "pattern": ("noted", "patterns"),
@@ -358,32 +334,26 @@ def set_status(
             accepted or reverted, of a pattern, gotcha or warning retracted, of a fact
             verified, assumed, open or withdrawn.
         agent: Who changes it.
-        reason: Why.
-        key: Idempotency key: a retry with the same key gives the same receipt.
     """
     address = parse_address(item)
     if address is None:
         given = f"{str(item)[:60]!r} is no address"
         problem = Problem("item", "invalid_address", given, "an address like T-1#b2")
         raise InvalidInput(REFUSED, [problem])
-    _refuse([*id_problems(address.task, "task"), *agent_problems(agent, "agent")])
     checked, problems = check_entry("mark", {"item": item, "status": status, "reason": reason})
-    _refuse([*problems, *_given_key_problems(key)])
+    _refuse([*_envelope_problems(address.task, agent, key), *problems])
     body = {"marks": [{k: v for k, v in checked.items() if v}]}
-    entry = Entry(address.task, "marked", agent, body, key or uuid.uuid4().hex)
-    return write_entry(context, entry, entry_guard(mark_problems), [])
+    entry = Entry(address.task, "marked", agent, body, key or "")
+    return write_entry(context, entry, gates.entry_guard(gates.mark_problems), [])
 
 
 def approve(
     context: Context, gate: str, *, by: Person, reason: str = "", key: str | None = None
 ) -> Receipt:
-    """Approve a human gate: the task may go on.
+    """Approve a human gate: the task may go on. A gate that was rejected can be approved later.
 
     Args:
-        gate: The address of the gate, such as T-1#k1.
         by: The person who approves.
-        reason: Why.
-        key: Idempotency key: a retry with the same key gives the same receipt.
     """
     return _answer_gate(context, gate, "approved", by, reason, key=key)
 
@@ -391,13 +361,11 @@ def approve(
 def reject(
     context: Context, gate: str, *, by: Person, reason: str, key: str | None = None
 ) -> Receipt:
-    """Reject a human gate; the task has to be handed off again.
+    """Reject a human gate; the task has to be handed off again. The blocker stays open until a
+    person approves the gate, or the one that it opens when it is listed again.
 
     Args:
-        gate: The address of the gate, such as T-1#k1.
         by: The person who rejects.
-        reason: Why.
-        key: Idempotency key: a retry with the same key gives the same receipt.
     """
     return _answer_gate(context, gate, "rejected", by, reason, key=key)
 
@@ -413,25 +381,27 @@ def _answer_gate(
         )
     problems = agent_problems(by, "by")
     problems += text_problems(reason, "reason", required=answer == "rejected")
-    _refuse([*problems, *_given_key_problems(key)])
-    body = {"gate": gate, "answer": answer, "by": by, "reason": reason}
+    _refuse([*problems, *_envelope_problems(None, None, key)])
+    body: dict[str, Any] = {"gate": gate, "answer": answer, "by": by, "reason": reason}
+    if answer == "rejected":
+        body["stays"] = True  # until a person settles it; before, the next handoff closed it
 
     def guard(reader: Reader, before: TaskBefore, given: dict[str, Any]) -> None:
         row = reader.item(*address)
         if row is None or row.field != "blockers":
             raise NotFound(f"there is no gate {gate}", next_step="passdown gate list shows them")
-        if row.status != "pending":
+        if row.status not in (("pending", "rejected") if answer == "approved" else ("pending",)):
             problem = Problem(gate, "answered", f"is {row.status} already", "a pending gate")
             raise GateRefused("the gate is not waiting; nothing was changed", [problem])
 
-    entry = Entry(address.task, "gate_answered", by, body, key or uuid.uuid4().hex)
+    entry = Entry(address.task, "gate_answered", by, body, key or "")
     return write_entry(context, entry, guard, [])
 
 
 def workspace_task(context: Context, agent: str, body: dict[str, Any]) -> str:
     """The task that holds what concerns all work; made for the first entry that can be written."""
     with context.store.reading() as reader:
-        _refuse(supersede_problems(reader, body))
+        _refuse(gates.supersede_problems(reader, body))
         if reader.head(stream_of(WORKSPACE_TASK)) is not None:
             return WORKSPACE_TASK
     title = "What concerns all work"
@@ -439,20 +409,16 @@ def workspace_task(context: Context, agent: str, body: dict[str, Any]) -> str:
     return WORKSPACE_TASK
 
 
-def content_key(agent: str, body: dict[str, Any]) -> str:
-    """The key under which the same words of the same agent are the same record."""
-    return "content-" + digest_bytes(canonical_bytes([agent, body])).removeprefix("sha256:")
-
-
-def _given_key_problems(key: str | None) -> list[Problem]:
-    return key_problems(key) if key is not None else []
-
-
-def _version_problems(given: object) -> list[Problem]:
-    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
-        return []
-    message = f"{type(given).__name__} given"
-    return [Problem("expect_version", "wrong_type", message, "a version number")]
+def _envelope_problems(
+    task: str | None, agent: str | None, key: str | None, version: object = None
+) -> list[Problem]:
+    """What is wrong with what every entry has; None is looked at elsewhere, or left out."""
+    problems = id_problems(task, "task") if task is not None else []
+    problems += agent_problems(agent, "agent") if agent is not None else []
+    if isinstance(version, bool) or not isinstance(version, int | None):
+        message = f"{type(version).__name__} given"
+        problems.append(Problem("expect_version", "wrong_type", message, "a version number"))
+    return problems + (key_problems(key) if key is not None else [])
 
 
 def _refuse(problems: list[Problem]) -> None:
@@ -467,8 +433,10 @@ def _refuse(problems: list[Problem]) -> None:
 def write_entry(
     context: Context, entry: Entry, guard: Guard | None, warnings: list[Problem]
 ) -> Receipt:
-    """Append an entry, mirror the task's state, and answer with the items that it added."""
-    written = context.ledger.append(entry, guard)
+    """Append an entry, mirror the task's state, and answer with the items that it added. Without a
+    key, it is never a repeat.
+    """
+    written = context.ledger.append(entry._replace(key=entry.key or os.urandom(16).hex()), guard)
     for kind in written.redacted:
         message = removal_message(kind)
         warnings.append(Problem("", "redacted", message, level="warning"))
@@ -477,16 +445,13 @@ def write_entry(
         task=entry.task,
         version=written.record.position,
         digest=written.record.digest,
-        items=tuple(row.address for row in sorted(written.added, key=_by_number)),
+        items=tuple(row.address for row in sorted(written.added, key=attrgetter(*_NUMBER))),
         is_replay=written.is_replay,
         warnings=tuple(warnings),
     )
 
 
-def _by_number(row: ItemRow) -> tuple[str, int]:
-    return row.letter, row.ordinal
-
-
+_NUMBER = ("letter", "ordinal")
 _TRIES = 1_000
 
 
@@ -497,60 +462,60 @@ def store_decision(context: Context, decision: Decision, task: str | None = None
         decision: The decision.
         task: The task that it belongs to; without one it concerns all work.
     """
-    return store_plain_decision(context, plain_decision(decision), task)
-
-
-def store_plain_decision(context: Context, given: dict[str, Any], task: str | None) -> str:
-    """Record a decision that is plain data; gives its key."""
-    agent, at = given.get("agent", ""), given.get("at") or as_plain(context.clock())
-    entry = {**given, "at": at}
-    base = f"decision-{agent}-{at}"
+    if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"expected a Decision, not {type(decision).__name__}")
+    entry = {**as_plain(decision), "at": as_plain(decision.at or context.clock())}
+    base = f"decision-{decision.agent}-{entry['at']}"
     for number in range(1, _TRIES):
         key = base if number == 1 else f"{base}-{number}"
         try:
-            add_entry(context, "decision", task, agent, entry, key=key)
+            add_entry(context, "decision", task, decision.agent, entry, key=key)
         except KeyReused:
             continue
         return key
     raise KeyReused(f"{_TRIES} decisions share the key {base}", next_step="Give them times.")
 
 
-def plain_decision(decision: Decision) -> dict[str, Any]:
-    """A decision as plain data; raises TypeError for anything else."""
-    if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"expected a Decision, not {type(decision).__name__}")
-    return as_plain(decision)
-
-
-def get_decision(context: Context, key: str, task: str | None = None) -> Decision:
+def get_decision(reader: Reader, key: str, task: str | None = None) -> Decision:
     """The decision that `decisions.store` recorded under a key.
 
     Args:
         key: What storing it gave.
         task: The task that it was stored with.
     """
-    stream = stream_of(task or WORKSPACE_TASK)
-    with context.store.reading() as reader:
-        record = reader.record_by_key(stream, key)
+    return value_of(Decision, _decided(reader, key, task).document()["decisions"][0])
+
+
+def decision_address(reader: Reader, key: str, task: str | None = None) -> str:
+    """The address of the decision that `decisions.store` recorded under a key.
+
+    Args:
+        key: What storing it gave.
+        task: The task that it was stored with.
+    """
+    rows = reader.items_at(task or WORKSPACE_TASK, _decided(reader, key, task).position)
+    return next(row.address for row in rows if row.letter == "d")
+
+
+def _decided(reader: Reader, key: str, task: str | None) -> Record:
+    record = reader.record_by_key(stream_of(task or WORKSPACE_TASK), key)
     if record is None or record.kind != "decided":
         raise NotFound(f"there is no decision under {key[:140]!r}", next_step="Check the key.")
-    return value_of(Decision, record.document()["decisions"][0])
+    return record
 
 
 def handoff_context(
-    context: Context, task: str, *, agent: str = "", since: int = 0
+    reader: Reader, task: str, *, agent: str = "", since: int = 0
 ) -> HandoffContext:
     """Who handed a task to whom, the sender's decisions, and what to look up.
 
     Args:
-        task: The task.
         agent: Whose decisions and handoff instead of the sender's.
         since: Only what came after this version.
     """
-    with context.store.reading() as reader:
-        row = reader.existing_task(task)
-        items = item_documents(reader, task, reader.items_since(task, since))
-        mark_superseded(reader, task, [d for letter, d in items if letter == "d"])
+    row = reader.existing_task(task)
+    items = item_documents(reader, task, reader.items_since(task, since))
+    mark_superseded(reader, task, [d for letter, d in items if letter == "d"])
     sender = row.header["source_agent"] or row.holder
     decisions = [d for letter, d in items if letter == "d" and d["agent"] == (agent or sender)]
     live = [d for d in decisions if d["status"] in ("accepted", "proposed")]
@@ -569,9 +534,6 @@ def handoff_context(
 
 
 _LIVE = ("open", "active", "verified", "assumed")
-
-if TYPE_CHECKING:
-    Seen = tuple[tuple[str, ...], Edge | None]
 
 T = TypeVar("T")
 
@@ -593,59 +555,40 @@ def relate(context: Context, source: str, relation: str, target: str, *, agent: 
         target: The id of another node.
         agent: Who records it.
     """
-    given = Relation(source, relation, target)
-    edge = Edge(*edge_key(given))
-    problems = relation_problems(relation)
-    problems += reserved_problems(missing_nodes((source, target), ()), [edge])
-    problems += check_graph((), [edge], (source, target))
+    given = graph.Relation(source, relation, target)
+    edge = graph.Edge(*graph.edge_key(given))
+    problems = graph.relation_problems(relation)
+    problems += graph.reserved_problems(graph.missing_nodes((source, target), ()), [edge])
+    problems += graph.check_graph((), [edge], (source, target))
     raise_problems(REFUSED, problems, next_step="Fix these and try again.")
+    seen: _Seen = ((), None)
+
+    def guard(reader: Reader, before: TaskBefore, body: dict[str, Any]) -> None:
+        if _seen(reader, given) != seen:
+            raise _Changed
+
     while True:
         with context.store.reading() as reader:
             seen = _seen(reader, given)
         known, old = seen
-        edge = with_relation(old, given)
+        edge = graph.with_relation(old, given)
         if edge == old:
             return False
-        nodes = missing_nodes((source, target), known)
+        news = graph.Graph(tuple(graph.missing_nodes((source, target), known)), (edge,))
+        task = workspace_task(context, agent, {})
+        entry = Entry(task, "learned", agent, graph.knowledge_body(news, (), ()), "")
         try:
-            _write(context, Graph(tuple(nodes), (edge,)), given, seen, agent)
+            write_entry(context, entry, guard, [])
         except _Changed:
             continue  # another writer came first: every turn of the loop brings somebody further
         return True
 
 
-def _seen(reader: Reader, relation: Relation) -> Seen:
-    source, name, target = edge_key(relation)
+def _seen(reader: Reader, relation: graph.Relation) -> _Seen:
+    source, name, target = graph.edge_key(relation)
     known = tuple(n for n in (source, target) if reader.known_node(n) is not None)
     edges = reader.edges(source=source, relation=name, target=target)
     return (known, edges[0] if edges else None)
-
-
-def _write(context: Context, news: Graph, relation: Relation, seen: Seen, agent: str) -> None:
-    def guard(reader: Reader, before: TaskBefore, body: dict[str, Any]) -> None:
-        if _seen(reader, relation) != seen:
-            raise _Changed
-
-    task = workspace_task(context, agent, {})
-    entry = Entry(task, "learned", agent, knowledge_body(news, (), ()), uuid.uuid4().hex)
-    write_entry(context, entry, guard, [])
-
-
-def decision_address(context: Context, key: str, task: str | None = None) -> str:
-    """The address of the decision that `decisions.store` recorded under a key.
-
-    Args:
-        key: What storing it gave.
-        task: The task that it was stored with.
-    """
-    task = task or WORKSPACE_TASK
-    with context.store.reading() as reader:
-        record = reader.record_by_key(stream_of(task), key)
-        rows = reader.items_at(task, record.position) if record else []
-    for row in rows:
-        if row.letter == "d":
-            return row.address
-    raise NotFound(f"there is no decision under {key[:140]!r}", next_step="Check the key.")
 
 
 def with_store_retries(operation: str, action: Callable[[], T]) -> T:

@@ -12,37 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.core.names import normal_path, path_problems
 from passdown.core.values import NamedTuple
 from passdown.errors import InvalidInput, Problem
+from passdown.ledger.durable_files import NotRegular, regular_file, replace_file
 from passdown.ledger.project_files import MISSING_FILE, FileOnDisk, Project, own_file_problem
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
-    from typing import BinaryIO
 
     from passdown.core.types import JsonObject
-
-
-_FLAGS = ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")
-
-
-class NotRegular(OSError):
-    """What was to be read is a folder, a pipe, a device or a socket."""
-
-
-def regular_file(path: str) -> BinaryIO:
-    """A regular file, open for reading; opening it never waits.
-
-    Raises NotRegular for anything else, OSError where it can't be opened, and ValueError for what
-    can't be a path.
-    """
-    flags = os.O_RDONLY
-    for name in _FLAGS:
-        flags |= getattr(os, name, 0)
-    descriptor = os.open(path, flags)
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        raise NotRegular(0, "is a folder" if stat.S_ISDIR(mode) else "is no regular file", path)
-    return os.fdopen(descriptor, "rb")
 
 
 def bytes_at(path: str, limit: int) -> bytes | Problem:
@@ -63,8 +39,6 @@ def bytes_at(path: str, limit: int) -> bytes | Problem:
 
 def replace_project_file(path: str, data: bytes) -> None:
     """Put bytes in the place of a project file, with its rights; raises StoreUnavailable."""
-    from passdown.ledger.durable_files import replace_file
-
     replace_file(path, data, is_project_file=True)
 
 
@@ -163,14 +137,10 @@ def _on_disk(entry: JsonObject) -> FileOnDisk:
     return FileOnDisk(entry.get("sha256"), entry.get("size_bytes"), problem)
 
 
-def hashed_files(project: Project, paths: Iterable[str]) -> list[JsonObject]:
-    """What a machine tells a server of its files: hash and size, nothing of one that is missing,
-    or why one is refused.
-    """
-    return [_hashed_file(path, project.measure(path)) for path in paths]
-
-
 def _hashed_file(path: str, found: FileOnDisk) -> JsonObject:
+    """What a machine tells a server of a file: hash and size, nothing of one that is missing, or
+    why it is refused.
+    """
     if found.problem is not None:
         known = found.problem
         problem = {"code": known.code, "message": known.message, "expected": known.expected}
@@ -233,7 +203,7 @@ def files_named(data: Mapping[str, Any]) -> list[str]:
     """
     fields = {**dict.fromkeys(FILE_LISTS, ("path",)), **_CITING}
     given = (
-        _without_line(text) if name == "location" else text
+        text.partition(":")[0] if name == "location" and isinstance(text, str) else text
         for field, names in fields.items()
         for entry in _entries(data.get(field))
         if isinstance(entry, Mapping)
@@ -258,12 +228,9 @@ def files_sent(root: str, arguments: Mapping[str, Any], *, of_handoff: bool) -> 
     else:
         entry = arguments.get("decision", arguments)
         data = {"decisions" if "summary" in entry else "patterns": [entry]}
-    named = files_named(data)
-    return {FILES_FIELD: hashed_files(Project(root, ""), named)} if named else {}
-
-
-def _without_line(location: object) -> object:
-    return location.partition(":")[0] if isinstance(location, str) else location
+    project = Project(root, "")
+    hashed = [_hashed_file(path, project.measure(path)) for path in files_named(data)]
+    return {FILES_FIELD: hashed} if hashed else {}
 
 
 def _entries(value: object) -> list[object]:

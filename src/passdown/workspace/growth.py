@@ -8,15 +8,17 @@ import re
 from datetime import UTC, datetime, timedelta
 from html import escape
 from itertools import count, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.context.artifacts import with_whole_paths
+from passdown.core.arguments import number_problems
 from passdown.core.codec import encode
 from passdown.core.text import visible
 from passdown.errors import InvalidInput, Problem, raise_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from passdown.core.tokens import CounterLike
     from passdown.core.types import JsonObject, Progress
@@ -60,6 +62,13 @@ _STEPS = (
 _PHASES = ("planning", "implementing", "testing", "reviewing")
 _MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 _SEVERITIES = ("high", "medium", "low", "blocker")
+_STORY = {
+    "id": "7.3",
+    "path": "docs/stories/7.3.invoice-export.md",
+    "status": "in progress",
+    "current_task": "",
+    "branch": "feature/invoice-export",
+}
 
 
 class StorySize(NamedTuple):
@@ -77,33 +86,30 @@ class StoryTurn(NamedTuple):
     files: dict[str, str]
 
 
-def story_clock() -> Callable[[], datetime]:
-    """The time in the story: from one morning on, a minute later with each look."""
-    looks = count()
-    return lambda: _MORNING + timedelta(minutes=next(looks))
-
-
 def story_turn(number: int, agent: str, to_agent: str, size: StorySize) -> StoryTurn:
     """The turn of that number, from 0; no text of it is that of another turn."""
+
+    def numbers(count: int) -> range:
+        return range(number * count, (number + 1) * count)
+
     decisions: list[JsonObject] = []
-    for index in range(number * size.decisions, (number + 1) * size.decisions):
+    for index in numbers(size.decisions):
         text, why = _CHOICES[index % len(_CHOICES)]
-        tags = [_SUBJECTS[index % len(_SUBJECTS)].replace(" ", "-")]
+        tags = [_subject(index).replace(" ", "-")]
         decisions.append({"summary": _about(text, index, 5), "rationale": why, "tags": tags})
     blockers: list[JsonObject] = []
-    for index in range(number * size.blockers, (number + 1) * size.blockers):
+    for index in numbers(size.blockers):
         text, impact, way = _TROUBLE[index % len(_TROUBLE)]
-        severity = _SEVERITIES[index % len(_SEVERITIES)]
-        blocker = {"blocker": _about(text, index, 3), "impact": impact, "severity": severity}
+        blocker = {"blocker": _about(text, index, 3), "impact": impact}
+        blocker["severity"] = _SEVERITIES[index % len(_SEVERITIES)]
         blockers.append({**blocker, "suggested_resolution": way})
     files: dict[str, str] = {}
-    for index in range(number * size.files, (number + 1) * size.files):
-        subject = _SUBJECTS[index % len(_SUBJECTS)]
-        path = _FILES[index % len(_FILES)].format(subject.replace(" ", "_"), index)
-        files[path] = f"# Part {index} of the {subject}\n" + "value = 1\n" * (index % 7 + 1)
+    for index in numbers(size.files):
+        path = _FILES[index % len(_FILES)].format(_subject(index).replace(" ", "_"), index)
+        files[path] = f"# Part {index} of the {_subject(index)}\n" + "value = 1\n" * (index % 7 + 1)
     # Later phases ask for sources and tests, which a turn of one file doesn't bring.
     phase = _PHASES[min(number, len(_PHASES) - 1) if size.files > 1 else min(number, 1)]
-    subject = _SUBJECTS[number % len(_SUBJECTS)]
+    subject = _subject(number)
     step = {"step": _about(_STEPS[number % len(_STEPS)], number, 2), "priority": "high"}
     handoff = {
         "task": TASK,
@@ -119,21 +125,19 @@ def story_turn(number: int, agent: str, to_agent: str, size: StorySize) -> Story
         "decisions": decisions,
         "blockers": blockers,
         "suggested_next_steps": [step],
-        "story": {
-            "id": "7.3",
-            "path": "docs/stories/7.3.invoice-export.md",
-            "status": "in progress",
-            "current_task": f"Export the {subject}",
-            "branch": "feature/invoice-export",
-        },
+        "story": {**_STORY, "current_task": f"Export the {subject}"},
     }
     return StoryTurn(handoff, files)
+
+
+def _subject(index: int) -> str:
+    return _SUBJECTS[index % len(_SUBJECTS)]
 
 
 def _about(text: str, index: int, texts: int) -> str:
     """A text about the subject of that number; later rounds are numbered."""
     again = index // (texts * len(_SUBJECTS))
-    return text.format(_SUBJECTS[index % len(_SUBJECTS)]) + (f", part {again + 1}" if again else "")
+    return text.format(_subject(index)) + (f", part {again + 1}" if again else "")
 
 
 def critical(turns: list[StoryTurn]) -> list[tuple[str, str]]:
@@ -153,7 +157,6 @@ def critical(turns: list[StoryTurn]) -> list[tuple[str, str]]:
 
 MOST_SWITCHES = 1_000
 MOST_OF_EACH = 100
-_PAGE = 500
 _FILE_HANDLE = re.compile(r"\.passdown/(?:handoffs/[\w.-]+\.yaml|state/[\w.-]+\.json)")
 _STATE_VERB = re.compile(r"passdown state ([\w.-]*\w)")
 
@@ -264,14 +267,20 @@ def measure_growth(
     turns: list[StoryTurn] = []
     told: list[tuple[str, dict[str, int]]] = []
     text = ""
+    looks = (_MORNING + timedelta(minutes=minute) for minute in count())
     with tempfile.TemporaryDirectory(prefix="passdown-measure-") as folder:
         make_folder(place := in_folder(folder))
-        with Workspace(place, settings=DEFAULTS, clock=story_clock()) as workspace:
+        with Workspace(place, settings=DEFAULTS, clock=looks.__next__) as workspace:
             workspace.create_task(TASK, title=TITLE, agent=order[0], criteria=CRITERIA, key="story")
             for number, agent in enumerate(order):
                 if number:
-                    turns.append(story_turn(number - 1, order[number - 1], agent, size))
-                    _hand_over(workspace, turns[-1])
+                    turn = story_turn(number - 1, order[number - 1], agent, size)
+                    for path, content in turn.files.items():
+                        target = Path(folder, path)
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                        target.write_text(content, "utf-8")
+                    workspace.hand_off(turn.handoff)
+                    turns.append(turn)
                 found = workspace.switch(
                     TASK, to_agent=agent, budget=budget, counter=by, profiles=profiles.folder
                 )
@@ -300,19 +309,8 @@ def _check(profiles: Profiles, order: Sequence[str], numbers: dict[str, int]) ->
         problems.append(Problem("chain", "same_agent", message, "another agent each time"))
     for name, number in numbers.items():
         most = MOST_SWITCHES if name == "switches" else MOST_OF_EACH
-        if not 0 <= number <= most:
-            problems.append(Problem(name, "out_of_range", f"{number}", f"0 to {most:,}"))
+        problems += number_problems(number, name, 0, most)
     raise_problems("nothing was measured", problems)
-
-
-def _hand_over(workspace: Workspace, turn: StoryTurn) -> None:
-    """Write the files of a turn and record its handoff."""
-    for path, text in turn.files.items():
-        target = os.path.join(workspace.root, *path.split("/"))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with open(target, "w", encoding="utf-8") as file:
-            file.write(text)
-    workspace.hand_off(turn.handoff)
 
 
 def recorded_growth(workspace: Workspace, task: str, counter: str = "") -> ContextGrowth:
@@ -320,7 +318,9 @@ def recorded_growth(workspace: Workspace, task: str, counter: str = "") -> Conte
 
     Without a counter, by that of the latest switch.
     """
-    found = [entry for entry in _deliveries(workspace, task) if entry["kind"] == "switched"][::-1]
+    from passdown.workspace.switches import all_deliveries
+
+    found = [each for each in all_deliveries(workspace, task) if each["kind"] == "switched"][::-1]
     name = counter or (found[-1]["counter"] if found else "")
     told = [(entry["agent"], entry["parts"]) for entry in found if entry["counter"] == name]
     if not told:
@@ -328,13 +328,6 @@ def recorded_growth(workspace: Workspace, task: str, counter: str = "") -> Conte
         problem = Problem("task", "empty", message, "a task that has changed hands")
         raise InvalidInput("nothing was measured", [problem])
     return _growth(name, told, None)
-
-
-def _deliveries(workspace: Workspace, task: str) -> Iterator[JsonObject]:
-    page = workspace.context.deliveries(task, limit=_PAGE)
-    while page:
-        yield from (delivery.to_dict() for delivery in page)
-        page = workspace.context.deliveries(task, limit=_PAGE, before=page[-1].number)
 
 
 def _growth(
@@ -357,10 +350,8 @@ def _kept(workspace: Workspace, text: str, needed: Sequence[tuple[str, str]]) ->
     missing = [(kind, words) for kind, words in needed if not _says(whole, words)]
     parts: list[str] = []
     for name in sorted(set(_FILE_HANDLE.findall(text))):
-        path = os.path.join(workspace.root, *name.split("/"))
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8") as file:
-                parts.append(file.read())
+        path = Path(workspace.root, name)
+        parts += [path.read_text("utf-8")] if path.is_file() else []
     states = map(workspace.files.state_document, sorted(set(_STATE_VERB.findall(text))))
     parts += [json.dumps(state, ensure_ascii=False) for state in states]
     behind = "\n".join(parts)
@@ -374,7 +365,7 @@ def _says(text: str, words: str) -> bool:
 
 
 WIDTH, HEIGHT = 860, 460
-_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 28, 118, 76
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 832, 118, 384
 _MOST_NAMES = 12
 _TICKS = 8
 _STYLE = """\
@@ -399,28 +390,15 @@ _STYLE = """\
 def growth_picture(growth: ContextGrowth) -> str:
     """The picture of a measurement as SVG: a line with Passdown and one without."""
     steps, last = growth.steps, growth.last
-    lines = {
-        "without": ("without: every profile so far", [step.without for step in steps]),
-        "with": (
-            "with Passdown: one profile, short summaries, a brief",
-            [step.context for step in steps],
-        ),
-    }
-    most = max(max(values) for _, values in lines.values())
+    most = max(max(step.without, step.context) for step in steps)
     # A round distance, so that at most eight lines are enough; the axis ends at the first that
     # nothing passes.
     units = (factor * 10**zeros for zeros in count() for factor in (1, 2, 5))
     between = next(unit for unit in units if most <= unit * _TICKS)
     top = max(-(-most // between), 1) * between
-    wide = (WIDTH - _LEFT - _RIGHT) / len(steps)
-
-    def y_of(value: int) -> float:
-        return round(HEIGHT - _BOTTOM - value / top * (HEIGHT - _BOTTOM - _TOP), 1)
-
-    def x_of(index: int) -> float:
-        return round(_LEFT + (index + 0.5) * wide, 1)
-
-    change = f"{last.saved:.0f} % less" if last.saved >= 0 else f"{-last.saved:.0f} % more"
+    wide = (_RIGHT - _LEFT) / len(steps)
+    places = [round(_LEFT + (index + 0.5) * wide, 1) for index in range(len(steps))]
+    change = f"{abs(last.saved):.0f} % {'less' if last.saved >= 0 else 'more'}"
     after = f"{len(steps)} switch" + ("es" if len(steps) != 1 else "")
     headline = f"After {after}: {last.context:,} tokens instead of {last.without:,}, {change}"
     parts = [
@@ -435,24 +413,30 @@ def growth_picture(growth: ContextGrowth) -> str:
         _text(_LEFT, HEIGHT - 16, f"switch (tokens by {growth.counter})", "soft"),
     ]
     for value in range(0, top + 1, between):
-        y = y_of(value)
-        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{WIDTH - _RIGHT}" y2="{y}"/>')
+        y = round(_BOTTOM - value / top * (_BOTTOM - _TOP), 1)
+        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{_RIGHT}" y2="{y}"/>')
         parts.append(_text(_LEFT - 10, y + 4, f"{value:,}", "soft", "end"))
-    for number, (kind, (words, values)) in enumerate(lines.items()):
-        x = _LEFT + 250 * number
-        places = " ".join(f"{x_of(index)},{y_of(value)}" for index, value in enumerate(values))
+    for x, kind, field, words in _LINES:
+        values = [int(getattr(step, field)) for step in steps]
+        ys = [round(_BOTTOM - value / top * (_BOTTOM - _TOP), 1) for value in values]
+        points = " ".join(f"{x},{y}" for x, y in zip(places, ys, strict=True))
         parts.append(f'<polyline class="{kind}" points="{x},83 {x + 14},83"/>')
         parts.append(_text(x + 22, 88, words))
-        parts.append(f'<polyline class="{kind}" points="{places}"/>')
-        parts.append(
-            _text(x_of(len(steps) - 1), y_of(values[-1]) - 8, f"{values[-1]:,}", "soft", "end")
-        )
+        parts.append(f'<polyline class="{kind}" points="{points}"/>')
+        parts.append(_text(places[-1], ys[-1] - 8, f"{values[-1]:,}", "soft", "end"))
     for index in range(0, len(steps), -(-len(steps) // _TICKS // 2) or 1):
-        parts.append(_text(x_of(index), HEIGHT - 56, str(steps[index].number), "soft", "middle"))
+        x, step = places[index], steps[index]
+        parts.append(_text(x, HEIGHT - 56, str(step.number), "soft", "middle"))
         if len(steps) <= _MOST_NAMES:
-            name = steps[index].agent[: max(int(wide / 8), 1)]
-            parts.append(_text(x_of(index), HEIGHT - 39, visible(name), "", "middle"))
+            name = visible(step.agent[: max(int(wide / 8), 1)])
+            parts.append(_text(x, HEIGHT - 39, name, "", "middle"))
     return "".join(f"{part}\n" for part in [*parts, "</svg>"])
+
+
+_LINES = (
+    (_LEFT, "without", "without", "without: every profile so far"),
+    (_LEFT + 250, "with", "context", "with Passdown: one profile, short summaries, a brief"),
+)
 
 
 def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:

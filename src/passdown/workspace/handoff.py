@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import uuid
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.context.summary import bounded, summary
 from passdown.core.documents import delta_document
@@ -15,6 +15,7 @@ from passdown.core.intake import (
     HandoffLike,
     detail_score,
     read_handoff,
+    renamed_problems,
     same_agent,
 )
 from passdown.core.intake import check_handoff as check_fields
@@ -26,6 +27,7 @@ from passdown.core.redaction import redact, removal_message
 from passdown.core.results import Check, HandoffCommand
 from passdown.core.schema import MAX_ENTRIES
 from passdown.core.tokens import CounterLike, counter_of
+from passdown.core.values import NamedTuple
 from passdown.errors import (
     MORE_PROBLEMS,
     InvalidInput,
@@ -42,7 +44,9 @@ from passdown.ledger.gates import (
     handoff_notices,
     handoff_reasons,
     open_at_completion,
+    rejected_texts,
 )
+from passdown.ledger.project_files import MISSING_FILE, FileOnDisk
 from passdown.ledger.writer import (
     CONTENT_KEY,
     queries_ahead,
@@ -91,7 +95,6 @@ def hand_off(
         rebase: Append even if the task has changed since, where the handoff only adds.
         changed_files: Files that the handoff has to account for.
         dry_run: Only prepare it: give the command with what it would change, and record nothing.
-        counter: How tokens are counted: a name, or a function from text to a number.
         **fields: Fields of the handoff that it leaves out, or all of them.
     """
     started = context.timer()
@@ -102,7 +105,7 @@ def hand_off(
     guard = handoff_guard(turn.entry.task, _gate_check(context), turn.disk, notices)
     if dry_run:
         written = context.ledger.dry_run(turn.entry, guard)
-        notices += [*_needs(context, turn.plain, turn.body), *_closed(written)]
+        notices += [*_needs(context, turn.plain, turn.body), *_list_notices(written)]
         return _command(context, turn, written, notices)
     entry = turn.entry._replace(body=_with_metrics(context, turn.entry.body, started))
     alike = memory_warnings(context.store, entry.body)
@@ -110,8 +113,8 @@ def hand_off(
     warnings = [*notices, *_redactions(written)]
     warnings += [] if written.is_replay else alike
     warnings += context.mirror(written)
-    warnings += [*_needs(context, turn.plain), *_closed(written)]
-    warnings += _left_open(context, turn.plain, written)
+    warnings += [*_needs(context, turn.plain), *_list_notices(written)]
+    warnings += _left_open(turn.plain, written)
     return _command(context, turn, written, warnings)
 
 
@@ -147,9 +150,11 @@ def _accepted(
     if checked.data is None or unnamed:
         slips = [each for each in checked.warnings if each.code in ("unknown_field", MORE_PROBLEMS)]
         own = checked.problems if with_warnings else (*checked.errors, *slips)
-        problems = given.as_written((*own, *unnamed, *_files_anyway(context, given.data)))
+        found = (*own, *unnamed, *_files_anyway(context, given.data))
+        problems = renamed_problems(found, given.names)
         raise InvalidInput("the handoff is refused", problems, next_step=NOTHING_CHANGED)
-    _check_key(key)
+    wrong = key_problems(key) if key is not None else []
+    raise_problems("the handoff is refused", wrong, next_step=NOTHING_CHANGED)
     is_content_key = key is None and not given.is_task_file and given.prepared is None
     key = key or handoff_key(checked.data, is_prepared=given.prepared is not None)
     plain = _signed(context, checked.data, key, latest_only=is_content_key)
@@ -282,7 +287,6 @@ def prepare_handoff(
     names has changed since.
 
     Args:
-        task: The task.
         to_agent: The receiver.
         phase: The phase that the task enters.
         outcome: completed, partial, failed or blocked.
@@ -345,7 +349,7 @@ def check_handoff(
         written = context.ledger.dry_run(entry)
     except ProblemsError as error:
         return check._replace(problems=limited_problems((*check.problems, *error.problems)))
-    problems = limited_problems((*check.problems, *_closed(written)))
+    problems = limited_problems((*check.problems, *_list_notices(written)))
     return check._replace(problems=problems, command=_command(context, turn, written, ()))
 
 
@@ -369,13 +373,20 @@ def _needs(context: Context, handoff: JsonObject, body: JsonObject | None = None
     return need_warnings(context, handoff["task"], to_agent, body)
 
 
-def _closed(written: Written) -> list[Problem]:
-    """The items that the handoff closed because its lists don't have them."""
-    return [
+def _list_notices(written: Written) -> list[Problem]:
+    """The items that the handoff closed because its lists don't have them, and the gates that stay
+    rejected.
+    """
+    fix = "list the blocker again to ask again; only a person can settle it"
+    kept = [
+        Problem("blockers", "rejected", text, "", fix, "warning")
+        for text in (rejected_texts(written.step) if written.step else ())
+    ]
+    return kept + [
         Problem(
             KINDS[row.letter].field,
             "closed",
-            f"{row.address} is closed, as the list doesn't have it: {row.title}",
+            f"{row.address} is dropped, as this handoff's list doesn't have it: {row.title}",
             "",
             "if it still holds, list it again; a handoff without the list leaves it open",
             "warning",
@@ -385,13 +396,12 @@ def _closed(written: Written) -> list[Problem]:
     ]
 
 
-def _left_open(context: Context, handoff: JsonObject, written: Written) -> list[Problem]:
+def _left_open(handoff: JsonObject, written: Written) -> list[Problem]:
     """The next steps of others that a completed turn says nothing of: done, or still to do?"""
     is_listed = bool(handoff.get("suggested_next_steps"))
-    if handoff["outcome"] != "completed" or is_listed or written.is_replay:
+    if handoff["outcome"] != "completed" or is_listed or written.step is None:
         return []
-    with context.store.reading() as reader:
-        rows = reader.open_items(handoff["task"], ("n",))
+    rows = written.step.open_of("n")
     if not rows:
         return []
     first = rows[0]
@@ -399,11 +409,6 @@ def _left_open(context: Context, handoff: JsonObject, written: Written) -> list[
     message = f"{first.address}{more} is still open: {first.title}"
     fix = f"if it is done, name {first.address} in resolves, or mark it done"
     return [Problem("resolves", "still_open", message, "", fix, "warning")]
-
-
-def _check_key(key: object) -> None:
-    problems = [] if key is None else key_problems(key)
-    raise_problems("the handoff is refused", problems, next_step=NOTHING_CHANGED)
 
 
 def _no_task(error: NotFound) -> Problem:
@@ -446,52 +451,45 @@ def _measured(context: Context, handoff: JsonObject) -> tuple[list[JsonObject], 
         places |= {p["path"]: f"{name}[{i}].path" for i, p in enumerate(handoff.get(name, ()))}
     files = context.files
     for artifact in all_artifacts(handoff):
-        path: str = artifact["path"]
-        where = places[path]
-        on_disk = files.measure(path, where)
-        if on_disk.problem is not None:
-            problems.append(on_disk.problem)
-        elif on_disk.sha256 is None and artifact.get("change") != "delete":
-            if context.settings.artifacts_on_disk:
-                problems.append(_not_there(files, path, where))
-            found.append(artifact)
-            continue
+        on_disk, wrong = _on_disk(context, files, artifact, places[artifact["path"]])
+        problems += wrong
         size = {"sha256": on_disk.sha256, "size_bytes": on_disk.size_bytes}
+        if on_disk == MISSING_FILE and artifact.get("change") != "delete":
+            size = {}
         found.append({k: v for k, v in {**artifact, **size}.items() if v is not None})
     return found, problems
 
 
 def _files_anyway(context: Context, data: Mapping[str, Any]) -> list[Problem]:
-    """What the disk says against the files of a handoff that is refused for other reasons."""
-    found: list[Problem] = []
-    seen: set[str] = set()
+    """What the disk says against the files of a handoff that is refused for other reasons, once
+    for each that is named.
+    """
+    named: dict[str, tuple[JsonObject, str]] = {}
     for name in FILE_LISTS:
         given: object = data.get(name)
-        entries = cast("list[object]", given) if isinstance(given, list) else []
+        entries = cast("list[Any]", given) if isinstance(given, list) else []
         # What is too long is refused anyway: no file is read for it.
         for index, entry in enumerate(entries if len(entries) <= MAX_ENTRIES else ()):
-            if isinstance(entry, dict):
-                found += _file_anyway(
-                    context, cast("dict[str, Any]", entry), f"{name}[{index}].path", seen
-                )
-    return found
-
-
-def _file_anyway(
-    context: Context, entry: dict[str, Any], where: str, seen: set[str]
-) -> list[Problem]:
-    """What the disk says against a file, once for each that is named."""
-    path = entry.get("path")
-    if not isinstance(path, str) or path in seen or path_problems(path, where):
-        return []
-    seen.add(path)
+            fields = cast("JsonObject", entry) if isinstance(entry, dict) else {}
+            path, where = fields.get("path"), f"{name}[{index}].path"
+            if isinstance(path, str) and not path_problems(path, where):
+                named.setdefault(path, (fields, where))
     files = context.files
-    on_disk = files.measure(normal_path(path), where)
-    if on_disk.problem is not None:
-        return [on_disk.problem]
+    return [p for entry, where in named.values() for p in _on_disk(context, files, entry, where)[1]]
+
+
+def _on_disk(
+    context: Context, files: CallerFiles, entry: JsonObject, where: str
+) -> tuple[FileOnDisk, list[Problem]]:
+    """A named file as it is on disk, and what speaks against it."""
+    path: str = entry["path"]
+    found = files.measure(normal_path(path), where)
+    if found.problem is not None:
+        return found, [found.problem]
     is_gone = "delete" in (entry.get("change_type"), entry.get("change"))
-    is_wanted = context.settings.artifacts_on_disk and not is_gone
-    return [_not_there(files, path, where)] if is_wanted and on_disk.sha256 is None else []
+    if found.sha256 is None and context.settings.artifacts_on_disk and not is_gone:
+        return found, [_not_there(files, path, where)]
+    return found, []
 
 
 def _not_there(files: CallerFiles, path: str, where: str) -> Problem:
@@ -512,7 +510,7 @@ def handoff_key(handoff: dict[str, Any], *, is_prepared: bool = False) -> str:
     unless it was prepared: recording it again is a retry.
     """
     if "expect_version" in handoff and not is_prepared:
-        return uuid.uuid4().hex
+        return os.urandom(16).hex()
     text = json.dumps(handoff, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return CONTENT_KEY + digest_bytes(text.encode()).removeprefix("sha256:")
 

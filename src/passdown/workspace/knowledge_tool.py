@@ -12,19 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.core.graph import (
-    CHOICES,
-    KNOWLEDGE_STATUSES,
-    MAX_ID,
-    MAX_SUMMARY,
-    MAX_TAGS,
-    MAX_VALUE,
-    NODE_TYPES,
-    RELATIONS,
-    Edge,
-    Graph,
-    Node,
-)
+from passdown.core import graph
 from passdown.core.kinds import stream_of
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.schema import check_json
@@ -32,7 +20,7 @@ from passdown.errors import GateRefused, InvalidInput, Problem, raise_problems
 from passdown.knowledge.graph import written_graph
 from passdown.knowledge.graph_files import read_graph
 from passdown.knowledge.sync import DEFAULT_FILE, parts_of, split_parts, sync_path
-from passdown.workspace.streams import WorkspaceStreams
+from passdown.workspace.context import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -51,8 +39,8 @@ class PendingEntry(NamedTuple):
     agent: str
     task: str
     version: int
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: tuple[graph.Node, ...]
+    edges: tuple[graph.Edge, ...]
 
 
 def pending_entries(
@@ -61,9 +49,9 @@ def pending_entries(
     """What agents (default: all) recorded and the knowledge file doesn't have yet, oldest first. A
     file that can't be read counts as empty.
     """
-    context = WorkspaceStreams(workspace).context
+    context = context_of(workspace)
     target = sync_path(context.root, path or DEFAULT_FILE, context.place.folder)
-    found: dict[tuple[str, int], list[Node | Edge]] = {}
+    found: dict[tuple[str, int], list[graph.Node | graph.Edge]] = {}
     entries: list[tuple[int, PendingEntry]] = []
     with context.store.reading() as reader:
         known = written_graph(reader)
@@ -74,7 +62,7 @@ def pending_entries(
         origins |= {edge.key: (task, version) for edge, task, version in reader.edges_with_origin()}
         for name, part in parts_of(known).items():
             if written.get(name) != part:
-                key = part.id if isinstance(part, Node) else part.key
+                key = part.id if isinstance(part, graph.Node) else part.key
                 found.setdefault(origins[key], []).append(part)
         for (task, version), new in found.items():
             record = reader.record(stream_of(task), version)
@@ -84,12 +72,12 @@ def pending_entries(
     return [entry for entry in ordered if not agents or entry.agent in agents]
 
 
-def _read_graph_file(target: str, known: Graph) -> Graph:
+def _read_graph_file(target: str, known: graph.Graph) -> graph.Graph:
     try:
         text = Path(target).read_bytes().decode().replace("\r\n", "\n")
-        return read_graph(text, known=[node.id for node in known.nodes]) if text else Graph()
+        return read_graph(text, known=[node.id for node in known.nodes]) if text else graph.Graph()
     except (FileNotFoundError, UnicodeDecodeError, InvalidInput):
-        return Graph()
+        return graph.Graph()
 
 
 MAX_EDGES = 50
@@ -105,61 +93,52 @@ def _text(description: str, **more: Any) -> Document:
     return {"type": "string", "description": description, **more}
 
 
-def _edge_schema() -> Document:
-    return {
-        "type": "object",
-        "properties": {
-            "relation": _text("How this relates to the target.", enum=list(RELATIONS)),
-            "target": _text(
-                "The id of a known node, or T-1#d3, task:T-1, agent:NAME, file:PATH.",
-                minLength=1,
-                maxLength=MAX_ID,
-            ),
-        },
-        "required": ["relation", "target"],
-        "additionalProperties": False,
-    }
-
-
-def _entry_schema() -> Document:
-    """The schema of an entry: a node, and the edges that start from it."""
-    values = {"type": "string", "minLength": 1, "maxLength": MAX_VALUE}
-    named = {name: {"type": "string", "enum": list(CHOICES[name])} for name in CHOICES}
-    named["priority"]["description"] = "Needed for a rule."
-    properties: Document = {
+_VALUE = {"type": "string", "minLength": 1, "maxLength": graph.MAX_VALUE}
+_EDGE: Document = {
+    "type": "object",
+    "properties": {
+        "relation": _text("How this relates to the target.", enum=list(graph.RELATIONS)),
+        "target": _text(
+            "The id of a known node, or T-1#d3, task:T-1, agent:NAME, file:PATH.",
+            minLength=1,
+            maxLength=graph.MAX_ID,
+        ),
+    },
+    "required": ["relation", "target"],
+    "additionalProperties": False,
+}
+_ENTRY: Document = {
+    "type": "object",
+    "description": "One entry of the knowledge graph: a node and its edges.",
+    "properties": {
         "id": _text(
             "A short, stable name; the same id again replaces the entry.",
             minLength=1,
-            maxLength=MAX_ID,
+            maxLength=graph.MAX_ID,
         ),
-        "type": _text("What it is.", enum=list(NODE_TYPES)),
-        "summary": _text("One line.", minLength=1, maxLength=MAX_SUMMARY),
-        "description": {**values, "description": "Details, if one line isn't enough."},
+        "type": _text("What it is.", enum=list(graph.NODE_TYPES)),
+        "summary": _text("One line.", minLength=1, maxLength=graph.MAX_SUMMARY),
+        "description": {**_VALUE, "description": "Details, if one line isn't enough."},
         "tags": {
             "type": "array",
             "items": {"type": "string", "pattern": r"^[^\sA-Z,]{1,100}$"},
-            "maxItems": MAX_TAGS,
+            "maxItems": graph.MAX_TAGS,
             "description": "Lowercase words for search.",
         },
-        **named,
-        "status": _text("Whether it is valid.", enum=list(KNOWLEDGE_STATUSES)),
-        "path": {**values, "description": "The file that it describes."},
+        **{name: {"type": "string", "enum": list(words)} for name, words in graph.CHOICES.items()},
+        "priority": _text("Needed for a rule.", enum=list(graph.CHOICES["priority"])),
+        "status": _text("Whether it is valid.", enum=list(graph.KNOWLEDGE_STATUSES)),
+        "path": {**_VALUE, "description": "The file that it describes."},
         "attributes": {
             "type": "object",
-            "additionalProperties": values,
+            "additionalProperties": _VALUE,
             "description": "Other facts: lowercase names with texts.",
         },
-        "edges": {"type": "array", "items": _edge_schema(), "maxItems": MAX_EDGES},
-    }
-    return {
-        "type": "object",
-        "description": "One entry of the knowledge graph: a node and its edges.",
-        "properties": properties,
-        "required": ["id", "type", "summary"],
-        "additionalProperties": False,
-    }
-
-
+        "edges": {"type": "array", "items": _EDGE, "maxItems": MAX_EDGES},
+    },
+    "required": ["id", "type", "summary"],
+    "additionalProperties": False,
+}
 KNOWLEDGE_ADD: Document = {
     "name": "knowledge_add",
     "description": "Record one thing about the project that others should know: a component, a "
@@ -167,7 +146,7 @@ KNOWLEDGE_ADD: Document = {
     "other tools, as often as you learn something.",
     "input_schema": {
         "type": "object",
-        "properties": {"knowledge": _entry_schema()},
+        "properties": {"knowledge": _ENTRY},
         "required": ["knowledge"],
         "additionalProperties": False,
     },
@@ -285,14 +264,11 @@ def _refusal(problems: Iterable[Problem]) -> KnowledgeToolResult:
     """The answer that lists the problems, with paths in the tool's own parameter."""
     # An edge's source is the entry's id, whose own problem is in the list.
     told = [p for p in problems if not re.fullmatch(r"edges\[\d+\]\.source", p.path)]
-    lines = [f"- {_in_entry(problem).line()}" for problem in told]
+    paths = [re.sub(r"^nodes\[0\]", "knowledge", problem.path) for problem in told]
+    paths = [re.sub(r"^edges(?=\[)", "knowledge.edges", path) for path in paths]
+    lines = [f"- {p._replace(path=path).line()}" for p, path in zip(told, paths, strict=True)]
     head = "Nothing was recorded. Fix these, then call knowledge_add again:"
     return KnowledgeToolResult("\n".join([head, *lines]), is_error=True)
-
-
-def _in_entry(problem: Problem) -> Problem:
-    path = re.sub(r"^nodes\[0\]", "knowledge", problem.path)
-    return problem._replace(path=re.sub(r"^edges(?=\[)", "knowledge.edges", path))
 
 
 def _confirmation(node: Document, edges: list[Document], receipt: Receipt) -> str:

@@ -13,9 +13,6 @@ from passdown.store import open_store, store_identity, url_without_password
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from passdown.store.protocol import Store
-
-
 FOLDER = ".passdown"
 LEDGER = "ledger.db"
 STORE = "store"
@@ -50,8 +47,6 @@ class Location(NamedTuple):
     @property
     def url_shown(self) -> str:
         """The address as it may be printed: without a password."""
-        from passdown.store import url_without_password
-
         return url_without_password(self.url)
 
     @property
@@ -80,24 +75,19 @@ def locate(target: str, *, create: bool) -> Location:
             f"there is no Passdown workspace in {start} or above it",
             next_step="Make one with: passdown init",
         )
-    if found and not create and found.url == _SQLITE + os.path.join(found.folder, LEDGER):
-        _check_ledger(found)
+    ledger = os.path.join(found.folder, LEDGER) if found else ""
+    if found and not create and found.url == _SQLITE + ledger and not os.path.exists(ledger):
+        raise NotFound(
+            f"the ledger {ledger} is missing; the state files of its tasks are there",
+            next_step="Put it or a backup in its place. If it is lost: passdown init makes "
+            "an empty one and asks for a decision, passdown recover --by NAME takes it.",
+        )
     if found is None and not os.path.isdir(start):
         raise NotFound(
             f"there is no folder {start}",
             next_step="Check the path, or create the folder first.",
         )
     return found or new_location(start)
-
-
-def _check_ledger(place: Location) -> None:
-    path = os.path.join(place.folder, LEDGER)
-    if not os.path.exists(path):
-        raise NotFound(
-            f"the ledger {path} is missing; the state files of its tasks are there",
-            next_step="Put it or a backup in its place. If it is lost: passdown init makes "
-            "an empty one and asks for a decision, passdown recover --by NAME takes it.",
-        )
 
 
 def store_address(target: str) -> str:
@@ -127,15 +117,16 @@ def _of_store(url: str) -> Location:
     import hashlib
 
     name = hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    folders = [
-        os.path.join(home.folder, each, name) for each in (_OTHER_STORES_BEFORE, _OTHER_STORES)
-    ]
-    return Location(home.root, folders[not os.path.isdir(folders[0])], url)
+    before = os.path.join(home.folder, _OTHER_STORES_BEFORE, name)
+    usual = os.path.join(home.folder, _OTHER_STORES, name)
+    return Location(home.root, before if os.path.isdir(before) else usual, url)
 
 
-def in_folder(root: str) -> Location:
-    """The workspace of exactly this folder."""
-    return _of_folder(root, root)
+def in_folder(root: str, holder: str = "") -> Location:
+    """The workspace of exactly this folder; `holder` has its records, if that is another one."""
+    folder = os.path.join(os.path.abspath(holder or root), FOLDER)
+    url = _named_store(folder) or _SQLITE + os.path.join(folder, LEDGER)
+    return Location(os.path.abspath(root), folder, url)
 
 
 def new_location(folder: str) -> Location:
@@ -148,13 +139,7 @@ def new_location(folder: str) -> Location:
     if not main or _has_ledger(start):
         return in_folder(start)
     there = _same_folder_in_main(start, top, main)
-    return _of_folder(start, there) if os.path.isdir(there) else _of_folder(top, main)
-
-
-def _of_folder(root: str, holder: str) -> Location:
-    folder = os.path.join(os.path.abspath(holder), FOLDER)
-    url = _named_store(folder) or _SQLITE + os.path.join(folder, LEDGER)
-    return Location(os.path.abspath(root), folder, url)
+    return in_folder(start, there) if os.path.isdir(there) else in_folder(top, main)
 
 
 def _named_store(folder: str) -> str:
@@ -186,7 +171,7 @@ def name_store(place: Location) -> None:
     from passdown.ledger.durable_files import keep_aside, replace_file
 
     state = os.path.join(place.folder, "state")
-    before = _of_folder(place.root, os.path.dirname(place.folder)).url
+    before = in_folder(place.root, os.path.dirname(place.folder)).url
     if os.path.isdir(state) and store_identity(before) != store_identity(place.url):
         keep_aside(state, "before")
     # In one step: an empty file would mean that the records are in the folder.
@@ -203,7 +188,7 @@ def _nearest(start: str) -> Location | None:
         if main := _main_of(folder):
             for inside in _upwards(start, folder):
                 if _has_ledger(there := _same_folder_in_main(inside, folder, main)):
-                    return _of_folder(inside, there)
+                    return in_folder(inside, there)
     return None
 
 
@@ -260,13 +245,10 @@ def make_folder(place: Location) -> None:
 
 
 def _make_private(folder: str) -> None:
-    if os.path.isdir(folder):
-        return
-    above = os.path.dirname(folder)
-    if not os.path.exists(above):
-        _make_private(above)
+    from passdown.store.files import make_private
+
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private(folder)
     except OSError as error:
         raise StoreUnavailable(
             f"{folder} can't be made ({error.strerror or error})",
@@ -308,15 +290,15 @@ def check_store_change(place: Location, store: str) -> None:
 def _stored_heads(url: str) -> tuple[int, dict[str, tuple[int, str]]] | None:
     """How many records a store has, and the heads of its streams; None where it has none."""
     try:
-        store = _open_existing(url)
+        store = open_store(url, create=False)
+    except NotFound:
+        return None
     except StoreUnavailable as error:
         raise StoreUnavailable(
             f"can't read whether the folder has records in {url_without_password(url)}: "
             f"{error.message}",
             next_step=f"Make it reachable, or leave what is there behind. {_WAYS}",
         ) from error
-    if store is None:
-        return None
     with closing(store), store.reading() as reader:
         heads = {head.stream: (head.position, head.digest) for head in reader.heads()}
         return (reader.totals()[1], heads) if heads else None
@@ -327,20 +309,10 @@ def _has_records(url: str, heads: dict[str, tuple[int, str]]) -> bool:
 
     A record's digest covers all before it in its stream, so the heads tell.
     """
-    store = _open_existing(url)
-    if store is None:
+    try:
+        store = open_store(url, create=False)
+    except NotFound:
         return False
     with closing(store), store.reading() as reader:
-        own = {head.stream: (head.position, head.digest) for head in reader.heads()}
-        passed = {stream: head for stream, head in heads.items() if own.get(stream) != head}
-        return all(
-            (record := reader.record(stream, position)) is not None and record.digest == digest
-            for stream, (position, digest) in passed.items()
-        )
-
-
-def _open_existing(url: str) -> Store | None:
-    try:
-        return open_store(url, create=False)
-    except NotFound:
-        return None
+        records = {stream: reader.record(stream, at) for stream, (at, _) in heads.items()}
+        return all(record and record.digest == heads[name][1] for name, record in records.items())

@@ -6,52 +6,44 @@ import json
 import os
 import stat
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.checkout import Checkout, checkout_warning, read_checkout
 from passdown.core.codec import encode
-from passdown.core.files import give_name
 from passdown.core.kinds import RECOVERY_STREAM, TASK_STREAM, origins_of, stream_of
 from passdown.core.names import agent_problems, id_problems
+from passdown.core.results import Diagnosis, SavedHeads
 from passdown.core.text import text_problems
 from passdown.core.times import stamp
 from passdown.core.types import Heads, Person, Progress
-from passdown.core.views import Diagnosis, SavedHeads
 from passdown.errors import (
     InvalidInput,
     NotFound,
     PassdownError,
     Problem,
     StoreUnavailable,
-    unknown_task,
 )
 from passdown.history.git import checkout_of, has_git, head_of, patch_of
 from passdown.history.lost_history import accept_ledger, ledger_behind, lost_tasks
-from passdown.ledger.bundles import (
-    Bundle,
-    BundleImport,
-    BundleImporter,
-    bundle_bytes,
-    bundle_bytes_of,
-    read_bundle,
-)
-from passdown.ledger.bundles import import_bundle as import_records
+from passdown.ledger import bundles
+from passdown.ledger.bundles import BundleImport
 from passdown.ledger.durable_files import check_folder, sweep_temporary, write_new
 from passdown.ledger.project_files import OWN_FOLDER
 from passdown.ledger.verification import Verification, heads_document, parse_heads, verify
 from passdown.ledger.writer import StreamEntry
-from passdown.store import open_store, url_without_password
+from passdown.store import open_store
 from passdown.store.copy import copy_store
+from passdown.store.files import give_name
 from passdown.workspace import Workspace
 from passdown.workspace.context import Context
 from passdown.workspace.files import irregular_file_problems
 from passdown.workspace.location import LEDGER, STORE, locate, make_store_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator
 
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
@@ -116,25 +108,24 @@ def backup(context: Context, target: str, progress: Progress | None = None) -> V
         target: The new file.
         progress: Called with how much is done, and of how much.
     """
-    check_target(context, target, ("", "-wal", "-shm"))
+    check_new(target, _STORE_FILES, context)
     context.store.backup(target, progress)
     return verify_copy(target)
 
 
 def verify_copy(target: str) -> Verification:
     """Verify a copy of a store that nobody else has open; nothing is left beside it."""
-    copy = open_store("sqlite:///" + os.path.abspath(target))
     try:
-        result = verify(copy)
+        with closing(open_store("sqlite:///" + os.path.abspath(target))) as copy:
+            return verify(copy)
     finally:
-        copy.close()
-        for leftover in (target + "-wal", target + "-shm"):
-            if os.path.exists(leftover):
-                os.unlink(leftover)
-    return result
+        for ending in _STORE_FILES[1:]:
+            with suppress(FileNotFoundError):
+                os.unlink(target + ending)
 
 
 _MAGIC = b"SQLite format 3\0"
+_STORE_FILES = ("", "-wal", "-shm")
 
 
 def kept_if_whole(target: str, fetch: Callable[[str], None]) -> Verification:
@@ -142,7 +133,7 @@ def kept_if_whole(target: str, fetch: Callable[[str], None]) -> Verification:
 
     One that was damaged already where it came from is kept beside it: it may be all that there is.
     """
-    check_new(target, ("", "-wal", "-shm"))
+    check_new(target, _STORE_FILES)
     temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
         fetch(temporary)
@@ -171,29 +162,22 @@ def kept_if_whole(target: str, fetch: Callable[[str], None]) -> Verification:
     return found._replace(findings=(*found.findings, kept))
 
 
-def check_target(context: Context, target: str, endings: tuple[str, ...]) -> None:
-    """A target must be a new name outside the workspace's own folder."""
+def check_new(target: str, endings: tuple[str, ...] = (), context: Context | None = None) -> None:
+    """A target must be outside the workspace's own folder, with nothing there of these endings."""
     problems: list[Problem] = []
-    if "\0" not in target:
-        folder = os.path.realpath(context.place.home)
-        own = os.path.basename(folder) == OWN_FOLDER
-        if own and os.path.realpath(target).startswith(folder + os.sep):
-            message = f"{target} lies in the workspace's own folder"
-            problems.append(Problem("target", "own_file", message, "a file in another folder"))
-    check_new(target, endings, problems)
-
-
-def check_new(target: str, endings: tuple[str, ...], known: Sequence[Problem] = ()) -> None:
-    """A target must be a new name; raises InvalidInput with that and what is `known` already."""
-    problems = list(known)
     if "\0" in target:
         problems.append(Problem("target", "invalid_path", "contains a NUL", "a file name"))
-    else:
-        problems += [
-            Problem("target", "exists", f"{target}{ending} exists already", "a new file name")
-            for ending in endings
-            if os.path.lexists(target + ending)
-        ]
+        raise InvalidInput("nothing was written", problems)
+    folder = os.path.realpath(context.place.home) if context else ""
+    is_own = os.path.basename(folder) == OWN_FOLDER
+    if is_own and os.path.realpath(target).startswith(folder + os.sep):
+        message = f"{target} is in the workspace's own folder"
+        problems.append(Problem("target", "own_file", message, "a file in another folder"))
+    problems += [
+        Problem("target", "exists", f"{target}{ending} exists already", "a new file name")
+        for ending in endings
+        if os.path.lexists(target + ending)
+    ]
     raise_problems("nothing was written", problems)
 
 
@@ -230,7 +214,11 @@ def doctor(context: Context) -> Diagnosis:
     """Check this workspace for problems; findings say what to do."""
     findings: list[Problem] = []
     facts = context.store.facts()
-    _check_version(str(facts.get("sqlite_version", "")), findings)
+    version = str(facts.get("sqlite_version", ""))
+    if version and not is_fixed(version):
+        message = f"SQLite {version} has a bug that can damage a store with several writers"
+        fix = "upgrade apsw to 3.53 or later"
+        findings.append(Problem("sqlite_version", "wal_reset_bug", message, "3.51.3+", fix))
     facts["permissions"] = _check_modes(context, findings)
     _check_left_behind(context, findings)
     facts["clock"] = _check_clock(context, findings)
@@ -258,13 +246,6 @@ def is_fixed(version: str) -> bool:
         return True
     fixed = _FIXED_LINES.get(numbers[:2])
     return fixed is not None and numbers[2:] >= (fixed,)
-
-
-def _check_version(version: str, findings: list[Problem]) -> None:
-    if version and not is_fixed(version):
-        message = f"SQLite {version} has a bug that can damage a store with several writers"
-        fix = "upgrade apsw to 3.53 or later"
-        findings.append(Problem("sqlite_version", "wal_reset_bug", message, "3.51.3+", fix))
 
 
 def _check_modes(context: Context, findings: list[Problem]) -> str:
@@ -340,7 +321,6 @@ def recover(
     Args:
         task: Only this task; otherwise all of which more is shown than the ledger has.
         by: The person who decides.
-        reason: Why.
     """
     raise_problems(
         "nothing was changed",
@@ -404,23 +384,16 @@ def export(context: Context, target: str, task: str | None = None, *, diff: bool
         task: Only this task.
         diff: Also the uncommitted changes.
     """
-    with context.store.reading() as reader:
-        if task is not None and reader.head(stream_of(task)) is None:
-            raise unknown_task(task)
-    check_target(context, target, ())
-    stood = checkout_at(context.root)
-    patch = patch_of(context.root) if diff else b""
-    data, count = _bundled(context, task, stood, patch)
-    _write_new(target, data, "nothing was exported")
-    return count
-
-
-def _bundled(
-    context: Context, task: str | None, stood: Checkout | None, patch: bytes
-) -> tuple[bytes, int]:
+    if task is not None:
+        with context.store.reading() as reader:
+            reader.existing_task(task)
+    check_new(target, context=context)
+    stood, patch = _repository(context.root, diff=diff)
     with context.store.reading() as reader:
         streams = [stream_of(task)] if task else [head.stream for head in reader.heads(TASK_STREAM)]
-        return bundle_bytes(reader, streams, stood, patch), len(streams)
+        data = bundles.bundle_bytes(reader, streams, stood, patch)
+    _write_new(target, data, "nothing was exported")
+    return len(streams)
 
 
 def export_from(fetch: Callable[[], bytes], target: str, root: str, *, diff: bool) -> int:
@@ -428,23 +401,22 @@ def export_from(fetch: Callable[[], bytes], target: str, root: str, *, diff: boo
     instead, if it is one; gives the number of streams. Raises InvalidInput for one that can't be
     trusted.
     """
-    check_new(target, ())
-    with read_bundle(BytesIO(fetch())) as bundle:
-        stood = checkout_at(root) or bundle.checkout
-        patch = patch_of(root) if diff else b""
-        data, count = bundle_bytes_of(bundle.records, stood, patch), len(bundle.heads)
+    check_new(target)
+    with bundles.read_bundle(BytesIO(fetch())) as bundle:
+        stood, patch = _repository(root, diff=diff)
+        data = bundles.bundle_bytes_of(bundle.records, stood or bundle.checkout, patch)
     _write_new(target, data, "nothing was exported")
-    return count
+    return len(bundle.heads)
+
+
+def _repository(root: str, *, diff: bool) -> tuple[Checkout | None, bytes]:
+    """The state of the repository at a folder, if it is in one, and its uncommitted changes."""
+    return (checkout_of(root) if has_git(root) else None), (patch_of(root) if diff else b"")
 
 
 def checkout(workspace: Workspace) -> Checkout | None:
     """The state of the project's repository: branch, commit, uncommitted files; None if none."""
-    return checkout_at(workspace.root)
-
-
-def checkout_at(root: str) -> Checkout | None:
-    """Where the repository at a folder stands; None where it is in none."""
-    return checkout_of(root) if has_git(root) else None
+    return _repository(workspace.root, diff=False)[0]
 
 
 def _write_new(target: str, data: bytes, said: str) -> None:
@@ -473,72 +445,60 @@ def import_bundle(
         agent: Who imports it.
         max_unpacked: The most bytes that it may unpack to, instead of the usual limits.
     """
-    with bundle_at(path, max_unpacked) as bundle:
-        if patch:
-            check_target(context, patch, ())
-        with patch_written(bundle, patch):
-            return _taken_in(context, bundle, fork, agent)
+
+    def take(bundle: bundles.Bundle) -> BundleImport:
+        return _taken_in(context, bundle, fork, agent)
+
+    return import_file(
+        path, context.root, take, patch=patch, max_unpacked=max_unpacked, context=context
+    )
 
 
-def import_through(
-    send: Callable[[bytes], BundleImport],
+def import_file(
     path: str,
     root: str,
+    take: Callable[[bundles.Bundle], BundleImport],
     *,
     patch: str,
     max_unpacked: int | None,
+    context: Context | None = None,
 ) -> BundleImport:
-    """Let another machine import a bundle from here; `patch` and the repository are here."""
-    with bundle_at(path, max_unpacked) as bundle:
-        if patch:
-            check_new(patch, ())
-        with open(path, "rb") as file:
-            packed = file.read()
-        with patch_written(bundle, patch):
-            try:
-                found = send(packed)
-            except InvalidInput as error:
-                if not any(problem.code == "too_large" for problem in error.problems):
-                    raise
-                step = "Import it where the store is, or raise the server's limit: "
-                step += "passdown serve --max-body."
-                raise InvalidInput(error.message, error.problems, next_step=step) from error
-        return found._replace(warnings=checkout_warnings(root, bundle.checkout))
-
-
-def bundle_at(path: str, max_unpacked: int | None = None) -> Bundle:
-    """The bundle in a file, to be closed in the end; raises InvalidInput for what is none or can't
-    be trusted.
+    """Let a bundle in a file be taken in, here or by another machine. Its uncommitted changes are
+    written to the new file `patch`, if one is named, and the warnings are about the repository at
+    `root`. Raises InvalidInput for what is no bundle, or can't be trusted.
     """
     problems = irregular_file_problems(path)
     if max_unpacked is not None:
         problems += number_problems(max_unpacked, "max_unpacked", 0)
     raise_problems("nothing was imported", problems)
-    return read_bundle(path, max_unpacked)
+    with bundles.read_bundle(path, max_unpacked) as bundle:
+        if patch:
+            check_new(patch, context=context)
+        with _patch_written(bundle, patch):
+            found = take(bundle)
+    return found._replace(warnings=checkout_warnings(root, bundle.checkout))
 
 
 def import_data(context: Context, data: bytes, fork: str, *, agent: str) -> BundleImport:
     """Take in the bytes of a bundle, all of it or nothing."""
-    with read_bundle(BytesIO(data)) as bundle:
+    with bundles.read_bundle(BytesIO(data)) as bundle:
         return _taken_in(context, bundle, fork, agent)
 
 
-def _taken_in(context: Context, bundle: Bundle, fork: str, agent: str) -> BundleImport:
+def _taken_in(context: Context, bundle: bundles.Bundle, fork: str, agent: str) -> BundleImport:
     if problems := agent_problems(agent, "agent") if agent else []:
         raise InvalidInput("nothing was imported", problems)
     now = stamp(context.clock())
-    importer = BundleImporter(now, agent) if agent else BundleImporter(now)
-    result = import_records(context.store, bundle, importer, fork=fork)
+    importer = bundles.BundleImporter(now, agent) if agent else bundles.BundleImporter(now)
+    result = bundles.import_bundle(context.store, bundle, importer, fork=fork)
     for task in result.touched:
         context.state_files.write(context.store, task, with_archive=True)
     return result._replace(warnings=checkout_warnings(context.root, bundle.checkout))
 
 
 @contextmanager
-def patch_written(bundle: Bundle, patch: str) -> Generator[None]:
-    """Write the uncommitted changes of a bundle to the new file `patch`, if one is named; it is
-    taken away again where the block fails.
-    """
+def _patch_written(bundle: bundles.Bundle, patch: str) -> Generator[None]:
+    """Write a bundle's changes to a file, which is removed again where the block fails."""
     if not patch:
         yield
         return
@@ -596,24 +556,12 @@ def copy_workspace(source: str, target: str, progress: CopyProgress | None = Non
     over what is missing. `progress` gives what is called for each part of the work.
     """
     start, end = locate(source, create=False), locate(target, create=True)
-    given = open_store(start.url, create=False)
-    try:
+    with closing(open_store(start.url, create=False)) as given:
         make_store_folder(end)
-        taking = open_store(end.url)
-        try:
+        with closing(open_store(end.url)) as taking:
             copied = copy_store(given, taking, progress("copying") if progress else None)
             found = _verified(given, taking, progress("verifying") if progress else None)
-        finally:
-            taking.close()
-    finally:
-        given.close()
-    return WorkspaceCopy(
-        url_without_password(start.url),
-        url_without_password(end.url),
-        copied.records,
-        copied.before,
-        found,
-    )
+    return WorkspaceCopy(start.url_shown, end.url_shown, copied.records, copied.before, found)
 
 
 def _verified(

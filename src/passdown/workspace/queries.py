@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from passdown.core.kinds import PHASES, READY, TASK_LISTS, WAITING, WORKSPACE_TASK, stream_of
+from passdown.core.results import ArtifactStatus, Gate, InboxEntry, TaskDetails, TaskOverview
+from passdown.core.rows import is_holding
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import JsonObject
-from passdown.core.views import ArtifactStatus, Gate, InboxEntry, TaskDetails, TaskOverview
 from passdown.errors import Problem, raise_problems
 from passdown.history.state import artifact_report, item_documents
 from passdown.store.statements import Reader
@@ -134,11 +135,7 @@ def _overview(row: TaskRow) -> JsonObject:
 
 
 def task(reader: Reader, task: str) -> TaskDetails:
-    """One task: what it is, its state, what it needs and what needs it.
-
-    Args:
-        task: The task.
-    """
+    """One task: what it is, its state, what it needs and what needs it."""
     row = reader.existing_task(task)
     links = reader.links_to(task)
     document: JsonObject = {
@@ -167,7 +164,7 @@ def gates(reader: Reader, task: str = "", *, all: bool = False) -> list[Gate]:
         reader.existing_task(task)
     rows = reader.gates(task, open_only=not all)
     return [
-        Gate({"task": row.task, **document, **_answer(reader, row)})
+        Gate({"task": row.task, **document, **_answer(reader, row), **_holds(reader, row)})
         for row in rows
         for _, document in item_documents(reader, row.task, [row])
     ]
@@ -182,13 +179,18 @@ def _answer(reader: Reader, row: ItemRow) -> JsonObject:
     return {"answered_by": body["by"], "answered_at": record.at, "reason": body["reason"]}
 
 
+def _holds(reader: Reader, row: ItemRow) -> JsonObject:
+    """Whether an open human gate keeps the receiver from starting."""
+    is_open = row.is_open and row.field == "blockers"
+    task = reader.task(row.task) if is_open else None
+    return {"holds": True} if task and is_holding(row, task.header) else {}
+
+
 def summary(context: Context, task: str, budget: int = 500, *, counter: CounterLike = None) -> str:
     """A task in a few lines that name its state file and carry its version.
 
     Args:
-        task: The task.
         budget: The most tokens that it may take.
-        counter: How tokens are counted: a name, or a function from text to a number.
     """
     by = counter_of(counter, context.settings.counter)
     with context.store.reading() as reader:
@@ -227,11 +229,7 @@ def _short_state(reader: Reader, row: TaskRow) -> JsonObject:
 
 
 def state_file(context: Context, task: str) -> str:
-    """The path of a task's state file, rewritten if it was missing or old.
-
-    Args:
-        task: The task.
-    """
+    """The path of a task's state file, rewritten if it was missing or old."""
     with context.store.reading() as reader:
         row = reader.existing_task(task)
         stands = context.state_files.check(reader, row)
@@ -250,10 +248,6 @@ def inbox(reader: Reader, agent: str) -> list[InboxEntry]:
 
 
 def artifacts(context: Context, task: str) -> list[ArtifactStatus]:
-    """A task's artifacts, each with `now`: same, changed or missing since the handoff.
-
-    Args:
-        task: The task.
-    """
+    """A task's artifacts, each with `now`: same, changed or missing since the handoff."""
     with context.store.reading() as reader:
         return artifact_report(reader, task, context.project)

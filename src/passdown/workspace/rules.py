@@ -10,49 +10,18 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from passdown.context.rules import (
-    LAYERS,
-    MANIFEST,
-    DroppedSection,
-    Extras,
-    LayerRun,
-    Manifest,
-    RulesRequest,
-    RulesText,
-    fit_rules,
-    layer_providers,
-    parse_manifest,
-    parse_rules,
-    run_layers,
-)
-from passdown.context.sessions import (
-    Active,
-    Compaction,
-    Session,
-    active_problems,
-    begin_prompt,
-    bracket_of,
-    compaction_of,
-    counted,
-    ended,
-    estimated_tokens,
-    is_number,
-    is_stale,
-    read_session,
-    remaining_percent,
-    used_since,
-)
+from passdown.context import rules as selection
+from passdown.context import sessions
+from passdown.context.sessions import Compaction
 from passdown.core.codec import as_document, encode, short_repr
+from passdown.core.results import RuleReport
 from passdown.core.tokens import CounterLike, counter_of
-from passdown.core.views import RuleReport
 from passdown.errors import PassdownError, Problem, raise_problems
-from passdown.history.profiles import RuleFiles, SessionFiles, session_warning
+from passdown.history.profiles import SessionFiles, session_warning, text_beneath
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from passdown.core.tokens import Counter
 
 
 # The processor's time: a busy machine then costs no layer. Files are read beforehand.
@@ -72,12 +41,12 @@ class RulesInjected(NamedTuple):
     tokens: int
     bracket: str
     percent: float
-    layers: tuple[LayerRun, ...]
-    fallen: tuple[DroppedSection, ...]
+    layers: tuple[selection.LayerRun, ...]
+    fallen: tuple[selection.DroppedSection, ...]
     switched: tuple[str, ...]
     compaction: Compaction
     problems: tuple[Problem, ...]
-    session: Session
+    session: sessions.Session
     over_budget: bool
     over_by: int
     held: tuple[str, ...]
@@ -85,17 +54,6 @@ class RulesInjected(NamedTuple):
 
     to_dict = as_document
     __repr__ = short_repr
-
-
-class _Request(NamedTuple):
-    """A prompt's facts after they were checked."""
-
-    prompt: str
-    active: Active
-    used_tokens: object
-    counter: Counter
-    memory: tuple[str, ...]
-    summary: str
 
 
 def inject_rules(
@@ -125,21 +83,13 @@ def inject_rules(
         squad: The active squad.
         task: The active task.
         used: How many tokens of the context are used.
-        counter: How tokens are counted: a name, or a function from text to a number.
         memory: Texts worth remembering, for brackets that have room for them.
         summary: A summary of what happened so far.
     """
-    active = Active(agent, workflow, squad, task)
+    active = sessions.Active(agent, workflow, squad, task)
     hints = tuple(memory) if isinstance(memory, list | tuple) else (memory,)
     _check(prompt, active, hints, summary)
-    request = _Request(
-        prompt,
-        active,
-        used,
-        counter_of(counter, context.settings.counter),
-        cast("tuple[str, ...]", hints),
-        summary,
-    )
+    by = counter_of(counter, context.settings.counter)
     files = SessionFiles(os.path.join(context.place.folder, "sessions"))
     files.path(session)
     now = context.clock()
@@ -147,9 +97,45 @@ def inject_rules(
     problems = list(rules.problems)
     with files.alone(problems):
         before = _session(files, session, now, problems)
-        result = _injected(context, rules, before, request, now)
-        files.write(session, result.session.to_dict(), problems)
-    result = result._replace(problems=(*problems, *result.problems))
+        after, switched = sessions.begin_prompt(before, active)
+        after = sessions.counted(after, used)
+        spent = used if used is not None else _reckoned(after)
+        percent = sessions.remaining_percent(context.settings.window, used_tokens=spent)
+        bracket = sessions.bracket_of(percent)
+        asked = selection.RulesRequest(
+            prompt,
+            after.active_agent,
+            after.active_workflow,
+            after.active_task,
+            after.active_squad,
+            bracket.name,
+        )
+        chosen = selection.run_layers(
+            bracket, selection.layer_providers(rules.domains, asked), TIMER
+        )
+        faults = sum(problem.level == "error" for problem in rules.problems)
+        is_estimated = used is None and after.used_tokens is not None
+        texts = cast("tuple[str, ...]", hints)
+        extras = selection.Extras(texts, summary, rules.devmode, faults, is_estimated)
+        text = selection.fit_rules(bracket, percent, chosen, by, extras)
+        names = [name for run in text.layers if run.state == "used" for name in run.domains]
+        after = sessions.ended(after, percent, names, now)
+        files.write(session, after.to_dict(), problems)
+    result = RulesInjected(
+        text.text,
+        text.tokens,
+        bracket.name,
+        percent,
+        text.layers,
+        text.fallen,
+        switched,
+        _compaction(context, spent, switched),
+        (*problems, *_number_problems(used), *_layer_problems(text)),
+        after,
+        text.over_by > 0,
+        text.over_by,
+        text.held,
+    )
     return _with_artifact(context, before.active_agent, result)
 
 
@@ -159,8 +145,7 @@ def _with_artifact(context: Context, from_agent: str, result: RulesInjected) -> 
     agent, task = session.active_agent, session.active_task
     if not (result.switched and agent and task):
         return result
-    from passdown.workspace.prompts import LOCK_TIMEOUT_S
-    from passdown.workspace.switches import save_domain_switch
+    from passdown.workspace.switches import LOCK_TIMEOUT_S, save_domain_switch
 
     try:
         with closing(context.impatient(LOCK_TIMEOUT_S)) as quick:
@@ -172,9 +157,11 @@ def _with_artifact(context: Context, from_agent: str, result: RulesInjected) -> 
     return result._replace(artifact=os.path.relpath(path, context.root) if path else "")
 
 
-def _check(prompt: object, active: Active, memory: Sequence[object], summary: object) -> None:
+def _check(
+    prompt: object, active: sessions.Active, memory: Sequence[object], summary: object
+) -> None:
     texts = [("prompt", prompt), ("summary", summary), *(("memory", hint) for hint in memory)]
-    problems = active_problems(active)
+    problems = sessions.active_problems(active)
     problems += [
         Problem(path, "wrong_type", f"{type(value).__name__} given", "text")
         for path, value in texts
@@ -183,77 +170,38 @@ def _check(prompt: object, active: Active, memory: Sequence[object], summary: ob
     raise_problems("no rules can be chosen for this prompt", problems)
 
 
-def _session(files: SessionFiles, id: str, now: datetime, problems: list[Problem]) -> Session:
+def _session(
+    files: SessionFiles, id: str, now: datetime, problems: list[Problem]
+) -> sessions.Session:
     """The session as its last prompt left it; a new one if it is missing, broken or old."""
     document = files.read(id, problems)
     if document is None:
-        return Session(id)
-    found = read_session(document, id)
+        return sessions.Session(id)
+    found = sessions.read_session(document, id)
     if found is None:
         problems.append(session_warning("session_broken", "is no session; starts over"))
-    elif is_stale(found, now):
+    elif sessions.is_stale(found, now):
         said = f"last seen {found.updated_at}, more than a day from now; starts over"
         problems.append(session_warning("session_stale", said))
     else:
         return found
-    return Session(id)
+    return sessions.Session(id)
 
 
-def _injected(
-    context: Context, rules: Manifest, before: Session, request: _Request, now: datetime
-) -> RulesInjected:
-    window = context.settings.window
-    session, switched = begin_prompt(before, request.active)
-    known = request.used_tokens
-    session = counted(session, known)
-    used = known if known is not None else _reckoned(session)
-    percent = remaining_percent(window, used_tokens=used)
-    bracket = bracket_of(percent)
-    asked = RulesRequest(
-        request.prompt,
-        session.active_agent,
-        session.active_workflow,
-        session.active_task,
-        session.active_squad,
-        bracket.name,
-    )
-    chosen = run_layers(bracket, layer_providers(rules.domains, asked), TIMER)
-    faults = sum(problem.level == "error" for problem in rules.problems)
-    is_estimated = known is None and session.used_tokens is not None
-    extras = Extras(request.memory, request.summary, rules.devmode, faults, is_estimated)
-    text = fit_rules(bracket, percent, chosen, request.counter, extras)
-    names = [name for run in text.layers if run.state == "used" for name in run.domains]
-    return RulesInjected(
-        text.text,
-        text.tokens,
-        bracket.name,
-        percent,
-        text.layers,
-        text.fallen,
-        switched,
-        _compaction(context, used, switched),
-        (*_number_problems(known), *_layer_problems(text)),
-        ended(session, percent, names, now),
-        text.over_by > 0,
-        text.over_by,
-        text.held,
-    )
-
-
-def _reckoned(session: Session) -> float | None:
+def _reckoned(session: sessions.Session) -> float | None:
     """What is used by now: since the last count, else since the beginning."""
-    since = used_since(session.used_tokens, session.prompt_count - session.counted_at)
-    return estimated_tokens(session.prompt_count) if since is None else since
+    since = sessions.used_since(session.used_tokens, session.prompt_count - session.counted_at)
+    return sessions.estimated_tokens(session.prompt_count) if since is None else since
 
 
 def _number_problems(used: object) -> list[Problem]:
-    if used is None or (is_number(used) and used >= 0):
+    if used is None or (sessions.is_number(used) and used >= 0):
         return []
     message = f"{used!r:.40} is no number of tokens; taken for a full context"
     return [Problem("used_tokens", "wrong_type", message, "0 or more", level="warning")]
 
 
-def _layer_problems(text: RulesText) -> list[Problem]:
+def _layer_problems(text: selection.RulesText) -> list[Problem]:
     return [
         Problem(f"layer {run.name}", f"layer_{run.state}", run.detail, level="warning")
         for run in text.layers
@@ -262,7 +210,7 @@ def _layer_problems(text: RulesText) -> list[Problem]:
 
 
 def _compaction(context: Context, used: object, switched: tuple[str, ...] = ()) -> Compaction:
-    found = compaction_of(used, context.settings.window, context.settings.compact_at)
+    found = sessions.compaction_of(used, context.settings.window, context.settings.compact_at)
     if not switched:
         return found
     return found._replace(due=True, reasons=(*found.reasons, "switch"))
@@ -277,33 +225,33 @@ def compaction(context: Context, used: int) -> Compaction:
     return _compaction(context, used)
 
 
-def read_rules(context: Context) -> Manifest:
+def read_rules(context: Context) -> selection.Manifest:
     """Every domain with its rules, and all problems; nothing where there is no folder.
 
     A domain whose file can't be read is left out; of one with faulty lines, the others hold.
     """
-    files = RuleFiles(rules_folder(context))
-    if not files.exists():
-        return Manifest()
-    text = files.text(MANIFEST)
+    folder = rules_folder(context)
+    if not os.path.lexists(folder):
+        return selection.Manifest()
+    text = text_beneath(folder, selection.MANIFEST)
     if isinstance(text, Problem):
-        return Manifest(problems=(text,))
-    manifest = parse_manifest(text)
+        return selection.Manifest(problems=(text,))
+    manifest = selection.parse_manifest(text)
     problems = list(manifest.problems)
     domains = [
         domain._replace(rules=rules)
         for domain in manifest.domains
-        if (rules := _rules(files, domain.file, problems)) is not None
+        if (rules := _rules(folder, domain.file, problems)) is not None
     ]
     return manifest._replace(domains=tuple(domains), problems=tuple(problems))
 
 
-def _rules(files: RuleFiles, name: str, problems: list[Problem]) -> tuple[str, ...] | None:
-    text = files.text(name)
+def _rules(folder: str, name: str, problems: list[Problem]) -> tuple[str, ...] | None:
+    text = text_beneath(folder, name)
     if isinstance(text, Problem):
         problems.append(text)
         return None
-    rules, faults = parse_rules(text, name)
+    rules, faults = selection.parse_rules(text, name)
     problems += faults
     return rules
 
@@ -319,7 +267,7 @@ def rule_report(context: Context) -> RuleReport:
     domains = [
         {
             **domain._asdict(),
-            "layer_name": LAYERS[domain.layer].name,
+            "layer_name": selection.LAYERS[domain.layer].name,
             "bracket": domain.brackets,
             "count": len(domain.rules),
         }

@@ -8,7 +8,8 @@ import math
 import threading
 import time
 from collections.abc import Sequence
-from datetime import date
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +34,7 @@ from passdown.core.names import agent_problems, normal_path
 from passdown.core.results import Recalled
 from passdown.core.rows import NODE_PREFIX
 from passdown.core.text import has_lone_surrogate, text_problems
+from passdown.core.times import stamp
 from passdown.core.types import Progress
 from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable
 from passdown.history.items import CitedFiles, ItemTexts
@@ -50,9 +52,8 @@ from passdown.search.ranking import Search
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from passdown.core.rows import ItemRow
     from passdown.search.ranking import VectorQuery
     from passdown.search.vectors import Floats, StoredIndex, VectorIndex
     from passdown.store.entries import Embedder, EntryToEmbed, IndexedEntry
@@ -155,12 +156,9 @@ class Embeddings:
         try:
             return self._asked(query, only)
         except PassdownError as error:
-            self._rest(error)
+            self._rests_until = time.monotonic() + REST_S
+            _report("meaning is not asked", error)
             return None
-
-    def _rest(self, error: PassdownError) -> None:
-        self._rests_until = time.monotonic() + REST_S
-        _report("meaning is not asked", error)
 
     def _asked(self, query: str, only: SearchFilter) -> VectorQuery | None:
         with self._context.store.reading() as reader:
@@ -169,13 +167,17 @@ class Embeddings:
             embedding = self.load(serving.name) if serving else None
             if serving is None or embedding is None:
                 return None
+            from passdown.search.ranking import VectorQuery
+            from passdown.search.vectors import StoredIndex, VectorIndex
+
             query = without_names(query, reader.authors())
-            index = self._index_of(serving, is_stored=reader.indexes_vectors)
+            kind = StoredIndex if reader.indexes_vectors else VectorIndex
             with self._lock:
+                if self._index is None or self._index.embedder != serving.id:
+                    self._index = kind(serving.id, serving.dimensions)
+                index = self._index
                 index.refresh(reader)
                 within = index.within(reader, only)
-        from passdown.search.ranking import VectorQuery
-
         # Outside the read: an embedder may be far away, and a question waits for it as long.
         return VectorQuery(index, within, self._vector_of(query, embedding, serving))
 
@@ -200,14 +202,12 @@ class Embeddings:
                 del self._questions[next(iter(self._questions))]
         return known
 
-    def _is_up_to_date(self) -> bool:
-        """Whether the newest entry has its vector: told without counting the others."""
+    def _top_up(self) -> None:
         with self._context.store.reading() as reader:
             known = _known(reader, self.wanted)
-            return known is not None and known.done >= reader.newest_entry()
-
-    def _top_up(self) -> None:
-        if self._is_up_to_date() or not self._making.acquire(blocking=False):
+            # Told by the newest entry, without counting the others.
+            is_up_to_date = known is not None and known.done >= reader.newest_entry()
+        if is_up_to_date or not self._making.acquire(blocking=False):
             return  # nothing is missing, or another thread is at it
         try:
             found = embed(self._context, seconds=TOP_UP_S)
@@ -217,13 +217,9 @@ class Embeddings:
             return
         finally:
             self._making.release()
-        if not found.is_complete:
-            self._go_on_behind()
-
-    def _go_on_behind(self) -> None:
         with self._lock:
             is_busy = self._behind is not None and self._behind.is_alive()
-            if not is_busy and not self._closing.is_set():
+            if not (found.is_complete or is_busy or self._closing.is_set()):
                 self._behind = threading.Thread(target=self._embed_rest, daemon=True)
                 self._behind.start()
 
@@ -239,15 +235,6 @@ class Embeddings:
         if self._behind is not None:
             self._behind.join()
 
-    def _index_of(self, serving: Embedder, *, is_stored: bool) -> VectorIndex | StoredIndex:
-        from passdown.search.vectors import StoredIndex, VectorIndex
-
-        kind = StoredIndex if is_stored else VectorIndex
-        with self._lock:
-            if self._index is None or self._index.embedder != serving.id:
-                self._index = kind(serving.id, serving.dimensions)
-            return self._index
-
     def _serving(self, reader: Reader) -> Embedder | None:
         """Whose vectors answer: the wanted one's, or an earlier one's while many are missing."""
         known = {embedder.name: embedder for embedder in reader.embedders()}
@@ -255,17 +242,12 @@ class Embeddings:
         total = reader.newest_entry()
         if wanted is not None and wanted.done >= total * _NEARLY_ALL:
             return wanted
-        earlier = [e for e in known.values() if e is not wanted and self._is_loadable(e.name)]
-        best = max(earlier, key=lambda e: e.done, default=None)
-        if best is not None and (wanted is None or best.done > wanted.done):
-            return best
-        return wanted
-
-    def _is_loadable(self, name: str) -> bool:
-        try:
-            return self.load(name) is not None
-        except PassdownError:
-            return False
+        best = wanted
+        for other in known.values():
+            with suppress(PassdownError):  # one that can't be loaded can't answer
+                if (best is None or other.done > best.done) and self.load(other.name):
+                    best = other
+        return best
 
 
 def embed(
@@ -314,11 +296,19 @@ def embed_all(
 
     Args:
         limit: The largest number of embeddings to compute; 0 for all.
-        progress: Called with how many are done, and of how many.
     """
     status = embed(context, limit=limit, progress=progress)
-    if status.embedder and status.is_complete:
-        _drop_others(context, status.embedder)
+    if not status.embedder or not status.is_complete:
+        return status
+    with context.store.reading() as reader:
+        others = [known for known in reader.embedders() if known.name != status.embedder]
+    for other in others:
+        is_left = True
+        while is_left:  # a few at a time
+            with context.store.writing([]) as writer:
+                is_left = writer.drop_vectors(other.id, _DROPPED_AT_ONCE) == _DROPPED_AT_ONCE
+                if not is_left:
+                    writer.drop_embedder(other.id)
     return status
 
 
@@ -402,19 +392,6 @@ def _other_length(kept: Embedder, dimensions: int) -> Problem:
     return Problem("embedder", "other_dimensions", message, "another name for another embedder")
 
 
-def _drop_others(context: Context, name: str) -> None:
-    """Let go of the vectors of earlier embedders, a few at a time."""
-    with context.store.reading() as reader:
-        others = [known for known in reader.embedders() if known.name != name]
-    for other in others:
-        is_left = True
-        while is_left:
-            with context.store.writing([]) as writer:
-                is_left = writer.drop_vectors(other.id, _DROPPED_AT_ONCE) == _DROPPED_AT_ONCE
-                if not is_left:
-                    writer.drop_embedder(other.id)
-
-
 def _known(reader: Reader, name: str) -> Embedder | None:
     return next((known for known in reader.embedders() if known.name == name), None)
 
@@ -443,44 +420,17 @@ _SETTLED = frozenset(
 ) | {"deprecated", "legacy"}
 
 
-STATUSES = frozenset(
-    status
-    for letter in SEARCHED_LETTERS
-    for status in (KINDS[letter].starts, *KINDS[letter].closings)
-) | {*DECISION_STATUSES, *KNOWLEDGE_STATUSES, "replaced"}
+STATUSES = sorted(
+    {*DECISION_STATUSES, *KNOWLEDGE_STATUSES, "replaced"}.union(
+        *((KINDS[letter].starts, *KINDS[letter].closings) for letter in SEARCHED_LETTERS)
+    )
+)
 
 
-class SearchRequest(NamedTuple):
-    """A question with its filters, as it came in."""
-
-    query: str
-    kinds: tuple[str, ...] = ()
-    agent: str = ""
-    task: str = ""
-    tags: tuple[str, ...] = ()
-    path: str = ""
-    statuses: tuple[str, ...] = ()
-    since: str = ""
-    until: str = ""
-    live_only: bool = False
-    by_words: bool = False
-    limit: int = 5
-
-
-def search_request(query: str, filters: Mapping[str, Any]) -> SearchRequest:
-    """A question with its filters, whatever a program passes for them; raises InvalidInput with
-    all that are of another type.
-    """
-    given = dict(filters)
-    problems: list[Problem] = []
-    for name in ("kinds", "tags", "statuses"):
-        given[name] = text_list(given[name], name, problems)
-    for name in ("since", "until"):
-        moment = given[name]
-        given[name] = moment.isoformat() if hasattr(moment, "isoformat") else moment
-    texts = {name: given[name] for name in ("agent", "task", "path", "since", "until")}
-    raise_problems("can't be searched for", problems + text_type_problems(query=query, **texts))
-    return SearchRequest(query=query, **given)
+MEANING_FLOOR = 0.2
+"""What scores less doesn't fit a query; docs/recall.md says what that costs."""
+WORDS_FLOOR = 0.05
+"""The same for a search by words alone: what has a word of the query scores more."""
 
 
 def recall(
@@ -499,6 +449,7 @@ def recall(
     by_words: bool = False,
     limit: int = 5,
     told_to: str = "",
+    only_fitting: bool = False,
 ) -> list[Recalled]:
     """Search what was recorded, best first; `limit` results whenever as many pass the filters.
 
@@ -517,99 +468,80 @@ def recall(
         by_words: Search by words only; no model is loaded.
         limit: The largest number of results.
         told_to: Record the results as given to this agent.
+        only_fitting: Leave out what doesn't fit the query, so that nonsense finds nothing.
     """
-    filters = {
-        "kinds": kinds,
-        "agent": agent,
-        "task": task,
-        "tags": tags,
-        "path": path,
-        "statuses": statuses,
-        "since": since,
-        "until": until,
-        "live_only": live_only,
-        "by_words": by_words,
-        "limit": limit,
-    }
-    asked = search_request(query, filters)
-    only = _filter(asked, told_to)
-    meaning = None if asked.by_words else context.embeddings.meaning(asked.query, only)
+    problems: list[Problem] = []
+    lists = {"kinds": kinds, "tags": tags, "statuses": statuses}
+    given: dict[str, Any] = {n: text_list(v, n, problems) for n, v in lists.items()}
+    times = {"since": since, "until": until}
+    texts = {n: t.isoformat() if isinstance(t, date) else t for n, t in times.items()}
+    texts |= {"agent": agent, "task": task, "path": path}
+    raise_problems("can't be searched for", problems + text_type_problems(query=query, **texts))
+    given.update(texts)
+    only = SearchFilter(**given, without=_SETTLED if live_only else frozenset())
+    only = _checked(only, query, limit, told_to)
+    meaning = None if by_words else context.embeddings.meaning(query, only)
     with context.store.reading() as reader:
-        if asked.task:
-            reader.existing_task(asked.task)
-        search = Search(reader, asked.query, only, meaning)
-        found = search.best(asked.limit)
-        answers = _ResultBuilder(context, reader, search.query.words).answers(found)
+        if task:
+            reader.existing_task(task)
+        search = Search(reader, query, only, meaning)
+        best = search.best(limit)
+        if only_fitting:
+            # Words that say nothing, such as "the", are as close to one text as to another.
+            floor = WORDS_FLOOR if meaning is None else MEANING_FLOOR if search.query.words else 1.1
+            best = [(entry, score) for entry, score in best if score >= floor]
+        answers = _answers(context, reader, search.query.words, best)
     if told_to and answers:
-        _record(context, asked, told_to, answers)
+        shown = {answer.address: "short" for answer in answers}
+        body = {"agent": told_to, "query": query, "shown": shown}
+        context.ledger.deliver(WORKSPACE_TASK, "recalled", told_to, body)
     return answers
 
 
-def _filter(asked: SearchRequest, told_to: str) -> SearchFilter:
-    """The filters, checked; raises InvalidInput with everything that is wrong with them."""
-    problems = text_problems(asked.query, "query", max_length=MAX_QUERY)
+def _checked(given: SearchFilter, query: str, limit: object, told_to: str) -> SearchFilter:
+    """A filter as it was given, as the index takes it; raises InvalidInput with everything that is
+    wrong with it and the question.
+    """
+    problems = text_problems(query, "query", max_length=MAX_QUERY)
     problems += agent_problems(told_to, "told_to") if told_to else []
-    expected = f"one of {', '.join(FINDABLE_KINDS)}"
+    choices = (("kinds", given.kinds, FINDABLE_KINDS), ("statuses", given.statuses, STATUSES))
     problems += [
-        Problem(f"kinds[{index}]", "invalid_choice", repr(kind), expected)
-        for index, kind in enumerate(asked.kinds)
-        if kind not in FINDABLE_KINDS
+        Problem(f"{name}[{at}]", "invalid_choice", repr(word), f"one of {', '.join(known)}")
+        for name, words, known in choices
+        for at, word in enumerate(words)
+        if word not in known
     ]
-    problems += [
-        Problem(f"statuses[{index}]", "invalid_choice", repr(status), f"one of {_all_statuses()}")
-        for index, status in enumerate(asked.statuses)
-        if status not in STATUSES
-    ]
-    problems += _limit_problems(asked.limit)
-    named = {"agent": asked.agent, "task": asked.task, "path": asked.path}
-    named |= {f"tags[{index}]": tag for index, tag in enumerate(asked.tags)}
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST:
+        problems.append(Problem("limit", "out_of_range", repr(limit)[:40], f"1 to {MOST:,}"))
+    named = {"agent": given.agent, "task": given.task, "path": given.path}
+    named |= {f"tags[{at}]": tag for at, tag in enumerate(given.tags)}
     problems += [
         Problem(name, "lone_surrogate", "is no text", "valid Unicode")
         for name, text in named.items()
         if has_lone_surrogate(text)
     ]
-    since = _time(asked.since, "since", problems)
-    until = _time(asked.until, "until", problems)
+    since = _time(given.since, "since", problems)
+    until = _time(given.until, "until", problems)
     if since and until and since > until:
         problems.append(Problem("until", "out_of_range", "is before since", "a later time"))
     raise_problems("can't be searched for", problems)
-    return SearchFilter(
-        kinds=asked.kinds,
-        agent=asked.agent,
-        task=asked.task,
-        tags=tuple(tag_of(tag) for tag in asked.tags),
-        path=normal_path(asked.path).rstrip("/") if asked.path else "",
-        statuses=asked.statuses,
-        without=_SETTLED if asked.live_only else frozenset(),
+    return given._replace(
+        tags=tuple(map(tag_of, given.tags)),
+        path=normal_path(given.path).rstrip("/") if given.path else "",
         since=since,
         until=until,
     )
-
-
-def _limit_problems(limit: object) -> list[Problem]:
-    if isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= MOST:
-        return []
-    return [Problem("limit", "out_of_range", repr(limit)[:40], f"1 to {MOST:,}")]
-
-
-def _all_statuses() -> str:
-    return ", ".join(sorted(STATUSES))
 
 
 def _time(text: str, path: str, problems: list[Problem]) -> str:
     """A date or time as records keep theirs; a date `until` which counts includes its day."""
     if not text:
         return ""
-    from contextlib import suppress
-    from datetime import UTC, date, datetime, time
-
-    from passdown.core.times import stamp
-
     try:
         given = datetime.fromisoformat(text)
         if path == "until":
             with suppress(ValueError):  # a time of day is named
-                given = datetime.combine(date.fromisoformat(text), time.max)
+                given = datetime.combine(date.fromisoformat(text), datetime.max.time())
         return stamp(given if given.tzinfo else given.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         expected = "a date as 2026-01-31, or a time as 2026-01-31T10:00:00Z"
@@ -617,67 +549,48 @@ def _time(text: str, path: str, problems: list[Problem]) -> str:
         return ""
 
 
-class _ResultBuilder:
-    """Turns what was found into answers: words from the records, files from the disk."""
-
-    def __init__(self, context: Context, reader: Reader, words: tuple[str, ...]) -> None:
-        self._reader = reader
-        self._words = words
-        self._records = ItemTexts(reader)
-        self._stale = CitedFiles(reader, context.project, self._records)
-
-    def answers(self, found: Sequence[tuple[IndexedEntry, float]]) -> list[Recalled]:
-        """All of them, in the same order."""
-        reader = self._reader
-        items = [parse_address(entry.address) for entry, _ in found]
-        reader.ahead(*(methodcaller("item", *address) for address in items if address))
-        rows = [reader.item(*address) if address else None for address in items]
-        self._records.read([row for row in rows if row])
-        held = current_decisions(reader, (entry for entry, _ in found))
-        return [
-            self._answer(entry, score, row, held.get(entry.address, ()))
-            for (entry, score), row in zip(found, rows, strict=True)
-        ]
-
-    def _answer(
-        self, entry: IndexedEntry, score: float, row: ItemRow | None, later: Sequence[IndexedEntry]
-    ) -> Recalled:
-        title, text = self._item(row) if row else self._node(entry)
-        return Recalled(
-            address=entry.address,
-            kind=entry.kind,
-            title=title,
-            passage=best_passage(text, self._words),
-            score=round(min(score, 1.0), 4),
-            status=entry.status,
-            agent=entry.agent,
-            at=entry.at,
-            task=entry.task,
-            version=entry.position,
-            superseded_by=later[0].address if later else "",
-            holds=bool(later) and later[0].status in LIVE,
-            also_hold=tuple(other.address for other in later[1:]),
-            stale=self._stale.of(row, self._records.content(row)) if row else (),
+def _answers(
+    context: Context,
+    reader: Reader,
+    words: tuple[str, ...],
+    found: Sequence[tuple[IndexedEntry, float]],
+) -> list[Recalled]:
+    """What was found as answers: words from the records, files from the disk."""
+    texts = ItemTexts(reader)
+    files = CitedFiles(reader, context.project, texts)
+    items = [parse_address(entry.address) for entry, _ in found]
+    reader.ahead(*(methodcaller("item", *address) for address in items if address))
+    rows = [reader.item(*address) if address else None for address in items]
+    texts.read([row for row in rows if row])
+    held = current_decisions(reader, (entry for entry, _ in found))
+    answers: list[Recalled] = []
+    for (entry, score), row in zip(found, rows, strict=True):
+        later = held.get(entry.address, ())
+        title, text = entry.address, ""
+        if row is not None:
+            title = row.title
+            text = "\n".join(filter(None, searched_text(row.letter, texts.content(row).entry)))
+        elif known := reader.known_node(entry.address.removeprefix(NODE_PREFIX)):
+            title, text = known.node.summary, node_text(known.node)
+        answers.append(
+            Recalled(
+                address=entry.address,
+                kind=entry.kind,
+                title=title,
+                passage=best_passage(text, words),
+                score=round(min(score, 1.0), 4),
+                status=entry.status,
+                agent=entry.agent,
+                at=entry.at,
+                task=entry.task,
+                version=entry.position,
+                superseded_by=later[0].address if later else "",
+                holds=bool(later) and later[0].status in LIVE,
+                also_hold=tuple(other.address for other in later[1:]),
+                stale=files.of(row, texts.content(row)) if row else (),
+            )
         )
-
-    def _item(self, row: ItemRow) -> tuple[str, str]:
-        main, rest = searched_text(row.letter, self._records.content(row).entry)
-        return row.title, f"{main}\n{rest}" if rest else main
-
-    def _node(self, entry: IndexedEntry) -> tuple[str, str]:
-        known = self._reader.known_node(entry.address.removeprefix(NODE_PREFIX))
-        if known is None:
-            return entry.address, ""
-        return known.node.summary, node_text(known.node)
-
-
-def _record(context: Context, asked: SearchRequest, told_to: str, answers: list[Recalled]) -> None:
-    body = {
-        "agent": told_to,
-        "query": asked.query,
-        "shown": {answer.address: "short" for answer in answers},
-    }
-    context.ledger.deliver(WORKSPACE_TASK, "recalled", told_to, body)
+    return answers
 
 
 def use_embedder(context: Context, name: str, function: Embed) -> None:

@@ -1,16 +1,19 @@
-"""Switch agents: the artifact of the agent that leaves, the context of the one that takes over."""
+"""Switch agents: the artifact of the agent that leaves, the context of the one that takes over;
+prompts that call another agent, and agents' profiles.
+"""
 
 from __future__ import annotations
 
 import os
-import os.path
+from contextlib import closing
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.context.artifacts import (
     MAX_DECISIONS,
     MAX_RETAINED,
     PROPOSED,
+    TEMPLATE,
     artifact_markdown,
     artifact_name,
     artifact_of,
@@ -18,10 +21,11 @@ from passdown.context.artifacts import (
     artifact_text,
     read_artifact,
     short_summaries,
-    template_text,
 )
 from passdown.context.brief import Brief
-from passdown.context.switches import assemble, tokens_by_part
+from passdown.context.switches import assemble, find_switch, tokens_by_part
+from passdown.context.switches import subagent_prompt as joined_prompt
+from passdown.core.arguments import number_problems
 from passdown.core.codec import as_document, short_repr
 from passdown.core.kinds import LIVE, parse_address
 from passdown.core.names import agent_problems
@@ -29,12 +33,21 @@ from passdown.core.text import excerpt
 from passdown.core.times import stamp
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import JsonObject
-from passdown.errors import InvalidInput, PassdownError, Problem, StoreUnavailable, unknown_task
-from passdown.history.deliveries import artifacts_of
+from passdown.errors import (
+    InvalidInput,
+    NotFound,
+    PassdownError,
+    Problem,
+    StoreUnavailable,
+    raise_problems,
+)
+from passdown.history.deliveries import artifacts_of, waiting_artifacts
 from passdown.history.facts import previous_agent, turn_facts
 from passdown.history.git import GitCheck, current_branch, has_git
 from passdown.history.profiles import Profile
 from passdown.ledger.channel import may_write
+from passdown.store.statements import Reader
+from passdown.workspace import Workspace
 from passdown.workspace.briefs import brief_for, delivery_of
 from passdown.workspace.context import Context
 from passdown.workspace.files import PROFILE_FIELD, client_profile, is_served
@@ -43,9 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from passdown.core.tokens import Counter
-    from passdown.store.statements import Reader
-    from passdown.workspace import Workspace
-
 
 FOLDER = "handoffs"
 
@@ -53,27 +63,24 @@ FOLDER = "handoffs"
 class ArtifactFreshness:
     """What of an earlier artifact still holds: it was written when its agent left."""
 
-    def __init__(self, reader: Reader, blockers: Sequence[JsonObject]) -> None:
-        """Look at a task whose open blockers these are."""
-        self._reader = reader
+    def __init__(
+        self, reader: Reader, blockers: Sequence[JsonObject], entries: Sequence[JsonObject]
+    ) -> None:
+        """Look up what was replaced of the artifacts of a task with these open blockers."""
         self._open = {blocker["blocker"] for blocker in blockers}
-        self._gone: dict[str, bool] = {}
-
-    def look(self, entries: Sequence[JsonObject]) -> None:
-        """Look up, while the store is open for reading, which decisions have been replaced."""
+        self._gone: set[str] = set()
         task = entries[0]["task"] if entries else ""
-        replaced = {link.target for link in self._reader.superseders(task)} if task else set[str]()
-        for entry in entries:
-            for address in entry.get("decisions", {}):
-                parsed = parse_address(address)
-                item = self._reader.item(*parsed) if parsed else None
-                gone = item is None or item.status not in LIVE or address in replaced
-                self._gone[address] = gone
+        replaced = {link.target for link in reader.superseders(task)} if task else set[str]()
+        for address in (address for entry in entries for address in entry.get("decisions", {})):
+            parsed = parse_address(address)
+            item = reader.item(*parsed) if parsed else None
+            if item is None or item.status not in LIVE or address in replaced:
+                self._gone.add(address)
 
     def holding(self, entry: JsonObject) -> JsonObject:
         """An artifact without the blockers, steps and decisions that are no longer."""
         artifact = entry["artifact"]
-        gone = [s for a, s in entry.get("decisions", {}).items() if self._gone.get(a)]
+        gone = [s for a, s in entry.get("decisions", {}).items() if a in self._gone]
         decisions = [
             text
             for text in artifact.get("decisions", ())
@@ -89,20 +96,15 @@ def _is_of(text: str, summary: str) -> bool:
     return text == summary or text.startswith((f"{summary} (", f"{summary} ["))
 
 
-def _without_reason(text: str, summaries: Sequence[str]) -> str:
-    """A decision of an artifact in its shortest form, where its summary is known."""
-    for summary in summaries:
-        if _is_of(text, summary):
-            return summary + (PROPOSED if text.startswith(f"{summary}{PROPOSED}") else "")
-    return text
-
-
 def _for_summary(entry: JsonObject, task: str) -> JsonObject:
-    """An artifact as its summary says it: decisions without their reasons, and where all of it is:
-    in its own file, which a server's client can't open.
+    """An artifact as its summary says it: decisions without their reasons where their summaries are
+    known, and where all of it is: in its own file, which a server's client can't open.
     """
-    summaries = list(entry.get("decisions", {}).values())
-    texts = [_without_reason(text, summaries) for text in entry["artifact"].get("decisions", ())]
+    texts: list[str] = []
+    for text in entry["artifact"].get("decisions", ()):
+        known = (said for said in entry.get("decisions", {}).values() if _is_of(text, said))
+        summary = next(known, text)
+        texts.append(summary + (PROPOSED if text.startswith(f"{summary}{PROPOSED}") else ""))
     file = f"passdown state {task}" if is_served() else f".passdown/{FOLDER}/{entry['file']}"
     return {**entry["artifact"], "decisions": texts, "full_record": file}
 
@@ -166,14 +168,11 @@ def switch(
     and the brief.
 
     Args:
-        task: The task.
         to_agent: Who takes over.
         from_agent: Who leaves; by default the task's holder.
         budget: The most tokens that may come on top of the profile.
-        counter: How tokens are counted: a name, or a function from text to a number.
         profiles: A folder of NAME.md files.
         rules: Text that goes between the profile and the summaries.
-        record: Whether the delivery is recorded.
     """
     by = counter_of(counter, context.settings.counter)
     room = context.settings.switch_budget if budget is None else budget
@@ -181,6 +180,10 @@ def switch(
     leaving = _leaving(context, task, to_agent, from_agent, by)
     profile = profile_of(context, to_agent, profiles)
     kept = leaving.retained(to_agent)
+    if profile and profile.tools:
+        from passdown.history.profiles import tools_text
+
+        rules = "\n\n".join(part for part in (tools_text(profile.tools), rules) if part)
     # The brief gets what the summaries can't use; they get what it leaves, with what it doesn't
     # say first.
     room -= _BETWEEN
@@ -198,12 +201,7 @@ def switch(
         said=_said(kept, brief),
     )
     shown = [entry["file"] for entry, text in zip(kept, summaries, strict=True) if text]
-    assembled = assemble(
-        profile.text if profile else "",
-        summaries,
-        brief.text,
-        _rules(profile, rules),
-    )
+    assembled = assemble(profile.text if profile else "", summaries, brief.text, rules)
     parts = tokens_by_part(assembled, by)
     git = git_check(context.root, leaving.facts["hashes"])
     warnings = [*_profile_warnings(profile, to_agent), *git_warnings(git), *brief.warnings]
@@ -238,9 +236,8 @@ def profile_of(context: Context, agent: str, folder: str = "") -> Profile | None
             return None
         if sent["name"] == agent:
             tools = context.profiles().registry.tools_for(agent)
-            problems = [
-                Problem(p["path"], p["code"], p["message"]) for p in sent.get("problems", ())
-            ]
+            names = ("path", "code", "message")
+            problems = [Problem(*(p[name] for name in names)) for p in sent.get("problems", ())]
             return Profile(agent, sent["text"], sent.get("path", ""), {}, tools, tuple(problems))
     return context.profiles(folder).get(agent)
 
@@ -254,13 +251,10 @@ def profile_sent(profile: Profile | None) -> JsonObject:
     return {PROFILE_FIELD: {**sent, "path": profile.path[:1_024]}}
 
 
-def _check(to_agent: object, from_agent: str, room: object) -> None:
+def _check(to_agent: object, from_agent: str, room: int) -> None:
     problems = agent_problems(to_agent, "to")
     problems += agent_problems(from_agent, "from_agent") if from_agent else []
-    if not isinstance(room, int) or isinstance(room, bool) or room < 1:
-        problems.append(Problem("budget", "out_of_range", f"{room!r:.40}", "a whole number from 1"))
-    if problems:
-        raise InvalidInput("no switch was made", problems)
+    raise_problems("no switch was made", problems + number_problems(room, "budget", 1))
 
 
 class _Leaving(NamedTuple):
@@ -296,19 +290,20 @@ def _leaving(context: Context, task: str, to_agent: str, from_agent: str, by: Co
     _template_order(context)  # one that can't be read is refused before anything is recorded
     with context.store.reading() as reader:
         known = artifacts_of(reader, task)
-        row = reader.task(task)
-        if row is None:
-            raise unknown_task(task)
+        row = reader.existing_task(task)
         active, before = _active(known, row.version, to_agent)
         from_agent = from_agent or before or previous_agent(row, to_agent)
         facts = turn_facts(reader, task, from_agent, to_agent)
-        still = ArtifactFreshness(reader, facts["blockers"])
-        still.look(known)
+        still = ArtifactFreshness(reader, facts["blockers"], known)
     # An agent that is called again while it is active hasn't been left by anyone.
     is_active = active == to_agent and not is_named
     if is_active or not from_agent or from_agent == to_agent:
         return _Leaving(facts, None, known, still)
-    return _Leaving(facts, _artifact(context, facts, known, by), known, still)
+    # The one that waits already, if nothing has happened since.
+    ends = [facts[name] for name in ("from_agent", "to_agent", "version")]
+    waiting = (e for e in known if [e["from_agent"], e["to_agent"], e["version"]] == ends)
+    made = next((entry for entry in waiting if not entry["consumed"]), None)
+    return _Leaving(facts, made or _new_artifact(context, facts, known, by), known, still)
 
 
 def _active(known: Sequence[JsonObject], version: int, to_agent: str) -> tuple[str, str]:
@@ -322,18 +317,6 @@ def _active(known: Sequence[JsonObject], version: int, to_agent: str) -> tuple[s
         return receiver, receiver if receiver != to_agent else ""
     is_meant = (receiver, latest["version"]) == (to_agent, version)
     return "", from_agent if is_meant else ""
-
-
-def _artifact(
-    context: Context, facts: JsonObject, known: Sequence[JsonObject], by: Counter
-) -> JsonObject:
-    """The artifact of a turn: the one that waits already, if nothing has happened since."""
-    ends = (facts["from_agent"], facts["to_agent"], facts["version"])
-    for entry in known:
-        same = (entry["from_agent"], entry["to_agent"], entry["version"]) == ends
-        if same and not entry["consumed"]:
-            return entry
-    return _new_artifact(context, facts, known, by)
 
 
 def _new_artifact(
@@ -355,14 +338,6 @@ def _new_artifact(
         "decisions": {d["address"]: d["summary"] for d in facts["decisions"][:MAX_DECISIONS]},
         "consumed": False,
     }
-
-
-def _rules(profile: Profile | None, rules: str) -> str:
-    if profile is None or not profile.tools:
-        return rules
-    from passdown.history.profiles import tools_text
-
-    return "\n\n".join(part for part in (tools_text(profile.tools), rules) if part)
 
 
 def _profile_warnings(profile: Profile | None, agent: str) -> list[Problem]:
@@ -417,14 +392,14 @@ def _record(
 ) -> list[Problem]:
     """Record the switch, then write its artifact; neither ever keeps an agent from its context."""
     consumed = leaving.consumed(brief.agent, shown)
+    made, is_new = leaving.made, leaving.made is not None and leaving.made not in leaving.known
     body = {
         **delivery_of(brief),
         "from_agent": leaving.facts["from_agent"],
         "consumed": [entry["file"] for entry in consumed],
         "parts": dict(parts),
+        **(_recorded_fields(made) if made and is_new else {}),
     }
-    if leaving.made is not None and leaving.made not in leaving.known:
-        body |= {name: leaving.made[name] for name in ("file", "artifact", "decisions")}
     problems: list[Problem] = []
     try:
         context.ledger.deliver(brief.task, "switched", brief.agent, body, _consumed_once)
@@ -432,14 +407,17 @@ def _record(
         message = f"the switch could not be recorded: {error.message}"
         problems.append(Problem("", "not_recorded", message, "", error.next_step, "warning"))
     try:
-        made = [leaving.made] if leaving.made and leaving.made not in consumed else []
-        for entry in (*made, *consumed):
+        for entry in (*([made] if made and made not in consumed else []), *consumed):
             mark = {"consumed": entry in consumed}
             write_artifact(context, {**entry, "artifact": {**entry["artifact"], **mark}})
     except PassdownError as error:
         message = f"an artifact's file could not be written: {error.message}"
         problems.append(Problem("", "not_written", message, "", error.next_step, "warning"))
     return problems
+
+
+def _recorded_fields(entry: JsonObject) -> JsonObject:
+    return {name: entry[name] for name in ("file", "artifact", "decisions")}
 
 
 def _consumed_once(reader: Reader, task: str, body: JsonObject) -> JsonObject:
@@ -465,7 +443,6 @@ def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str =
     """Save a switch artifact for an agent that comes later; it waits until a switch consumes it.
 
     Args:
-        task: The task.
         to_agent: Who is to find it.
         from_agent: Who leaves it; by default the task's holder.
     """
@@ -474,9 +451,8 @@ def save_switch(context: Context, task: str, *, to_agent: str, from_agent: str =
     leaving = _leaving(context, task, to_agent, from_agent, by)
     if leaving.made is None:
         message = f"{to_agent} has the task already"
-        raise InvalidInput(
-            "nothing was saved", [Problem("to_agent", "same_agent", message, "another agent")]
-        )
+        problem = Problem("to_agent", "same_agent", message, "another agent")
+        raise InvalidInput("nothing was saved", [problem])
     return _saved(context, leaving.facts, leaving.made, leaving.known)
 
 
@@ -508,9 +484,7 @@ def _saved(
             "from_agent": facts["from_agent"],
             "version": facts["version"],
             "digest": facts["digest"],
-            "file": entry["file"],
-            "artifact": entry["artifact"],
-            "decisions": entry["decisions"],
+            **_recorded_fields(entry),
             **({"consumed": [entry["file"]]} if entry["consumed"] else {}),
         }
         context.ledger.deliver(facts["task"], "artifact_saved", facts["from_agent"], body)
@@ -524,6 +498,102 @@ def for_caller(entry: JsonObject) -> JsonObject:
         return entry
     url = f"/api/tasks/{entry['task']}/state"
     return {**entry, "artifact": {**entry["artifact"], "full_record": url}}
+
+
+LOCK_TIMEOUT_S = 3.0
+"""A prompt waits no longer than this for other writers; its switch is then not recorded."""
+
+BORDER = "# The prompt"
+"""Stands between the context, which is facts, and what the user asks for."""
+
+
+class Prompt(NamedTuple):
+    """A prompt to pass on. `agent` is who it calls, `switched` the switch that this made."""
+
+    text: str
+    agent: str
+    switched: Switch | None
+
+
+def prompt(
+    context: Context,
+    text: str,
+    *,
+    task: str,
+    active: str = "",
+    budget: int | None = None,
+    counter: CounterLike = None,
+    record: bool = True,
+) -> Prompt:
+    """A user's prompt, behind the new agent's context where it calls one (`@name`, `/name`).
+
+    Without such a call, or with switches turned off, the text is what was given.
+
+    Args:
+        text: What the user typed.
+        active: The active agent.
+        budget: The most tokens that may come on top of the profile.
+    """
+    if not context.settings.switch_enabled:
+        return Prompt(text, active, None)
+    sent = [str(each["name"]) for each in client_profile() if each]
+    called = find_switch(text, (*context.profiles().names(), *sent), active)
+    profile = profile_of(context, called) if called else None
+    if called is None or profile is None or not profile.text.strip():
+        return Prompt(text, active, None)
+    more: dict[str, Any] = {"budget": budget, "counter": counter, "record": record}
+    with closing(context.impatient(LOCK_TIMEOUT_S)) as quick:
+        found = switch(quick, task, to_agent=called, from_agent=active, **more)
+    return Prompt(f"{found.text}\n\n{BORDER}\n\n{text}", called, found)
+
+
+def subagent_prompt(workspace: Workspace, agent: str, text: str) -> str:
+    """An agent's whole profile and a task's whole text, both unchanged.
+
+    Raises NotFound for an agent without a profile.
+
+    Args:
+        text: The text of the task.
+    """
+    profile = workspace.context.profile(agent)
+    if profile is None or not profile.text:
+        known = ", ".join(workspace.context.agents()) or "none"
+        raise NotFound(f"{agent[:80]!r} has no profile", next_step=f"Known agents: {known}.")
+    return joined_prompt(profile.text, text)
+
+
+def saved_switches(reader: Reader, *, task: str = "", agent: str = "") -> list[JsonObject]:
+    """The switch artifacts of a task, newest first, or those that wait for an agent.
+
+    Args:
+        agent: Only artifacts that wait for this agent.
+    """
+    if not task and not agent:
+        problem = Problem("", "required", "neither is named", "a task or an agent")
+        raise InvalidInput("nothing was looked up", [problem])
+    found = artifacts_of(reader, task) if task else waiting_artifacts(reader, agent)
+    if task and agent:
+        found = [e for e in found if e["to_agent"] == agent and not e["consumed"]]
+    return [for_caller(each) for each in found]
+
+
+def profile(context: Context, agent: str) -> Profile | None:
+    """An agent's profile, or None where it has none."""
+    return context.profiles().get(agent)
+
+
+def executor(context: Context, kind: str) -> str:
+    """The agent that does a kind of task, by the registry's `task_bindings`; empty for none.
+
+    Args:
+        kind: The kind of task, such as review.
+    """
+    return context.profiles().registry.executors.get(kind, "")
+
+
+def agents(context: Context) -> tuple[str, ...]:
+    """The agents that have a profile."""
+    return context.profiles().names()
 
 
 _PAGE = 500
@@ -541,12 +611,13 @@ class ArtifactCheck(NamedTuple):
     is_known: bool
 
 
-def check_artifact(text: str | bytes) -> list[Problem]:
-    """What is wrong with the text of a switch artifact; an empty list when nothing is."""
+def check_artifact(text: str | bytes) -> tuple[JsonObject | None, list[Problem]]:
+    """A switch artifact, or None for a text that is none, and what is wrong with it."""
     try:
-        return artifact_problems(read_artifact(text))
+        found = read_artifact(text)
     except InvalidInput as error:
-        return list(error.problems)
+        return None, list(error.problems)
+    return found, artifact_problems(found)
 
 
 def compare_artifact(workspace: Workspace, path: str, text: str | bytes) -> ArtifactCheck:
@@ -554,11 +625,7 @@ def compare_artifact(workspace: Workspace, path: str, text: str | bytes) -> Arti
 
     The record is found by the file's name, else by who left it to whom and when.
     """
-    problems = check_artifact(text)
-    try:
-        found = read_artifact(text)
-    except InvalidInput:
-        found = None
+    found, problems = check_artifact(text)
     name = os.path.basename(path)
     file, recorded = "", None
     for entry in _recorded_artifacts(workspace):
@@ -589,17 +656,23 @@ def all_artifacts(workspace: Workspace, limit: int = MOST_LISTED) -> list[JsonOb
 def _recorded_artifacts(workspace: Workspace) -> Iterator[JsonObject]:
     """The artifacts of all tasks, newest first, each with whether a switch has consumed it."""
     consumed: set[tuple[str, str]] = set()
-    page = workspace.context.deliveries(limit=_PAGE)
+    for delivery in all_deliveries(workspace):
+        task = delivery["task"]
+        consumed.update((task, name) for name in delivery.get("consumed", ()))
+        if "file" in delivery:
+            names = ("task", "file", "from_agent", "version", "at", "artifact")
+            entry = {name: delivery[name] for name in names}
+            is_consumed = (task, delivery["file"]) in consumed
+            yield {**entry, "to_agent": delivery["agent"], "consumed": is_consumed}
+
+
+def all_deliveries(workspace: Workspace, task: str | None = None) -> Iterator[JsonObject]:
+    """Every delivery, of a task or of all, newest first."""
+    page = workspace.context.deliveries(task, limit=_PAGE)
     while page:
-        for delivery in (each.to_dict() for each in page):
-            task = delivery["task"]
-            consumed.update((task, name) for name in delivery.get("consumed", ()))
-            if "file" in delivery:
-                names = ("task", "file", "from_agent", "version", "at", "artifact")
-                entry = {name: delivery[name] for name in names}
-                is_consumed = (task, delivery["file"]) in consumed
-                yield {**entry, "to_agent": delivery["agent"], "consumed": is_consumed}
-        page = workspace.context.deliveries(limit=_PAGE, before=page[-1].seq)
+        yield from (delivery.to_dict() for delivery in page)
+        before = page[-1].number if task else page[-1].seq
+        page = workspace.context.deliveries(task, limit=_PAGE, before=before)
 
 
 def _differing(found: JsonObject | None, recorded: JsonObject) -> list[Problem]:
@@ -650,7 +723,7 @@ def _template_order(context: Context) -> tuple[str, ...]:
 def artifact_template(folder: str = "") -> str:
     """The empty artifact, to fill in by hand; the one in a folder, where a folder is named."""
     if not folder:
-        return template_text()
+        return TEMPLATE
     path = os.path.join(folder, TEMPLATE_NAME)
     try:
         with open(path, encoding="utf-8") as file:
@@ -658,6 +731,3 @@ def artifact_template(folder: str = "") -> str:
     except (OSError, UnicodeDecodeError) as error:
         problem = Problem(path, "unreadable", str(error), "a template of a switch artifact")
         raise InvalidInput("there is no such template", [problem]) from error
-
-
-__all__ = ["read_artifact"]

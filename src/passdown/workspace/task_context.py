@@ -1,6 +1,4 @@
-"""Parts of a task's state for summaries, prompts and handoff commands; no more of it than is
-used.
-"""
+"""A task's state: whole, for the receiver of a handoff, and the parts of it that prompts use."""
 
 from __future__ import annotations
 
@@ -9,23 +7,92 @@ from typing import TYPE_CHECKING, Any
 from passdown.context.needs import NeedsFacts
 from passdown.context.related import ComputedContext
 from passdown.core.documents import open_questions
-from passdown.core.kinds import KINDS, WORKSPACE_TASK
+from passdown.core.handoff import TaskState
+from passdown.core.intake import read_command
+from passdown.core.kinds import KINDS, WORKSPACE_TASK, stream_of
 from passdown.core.names import normal_path
+from passdown.core.record import Head
+from passdown.core.results import HandoffCommand, NextStep
+from passdown.core.rows import is_holding
 from passdown.core.tokens import CounterLike, counter_of
 from passdown.core.types import JsonObject
-from passdown.core.views import NextStep
-from passdown.errors import GateRefused, Problem
+from passdown.errors import Conflict, GateRefused, InvalidInput, NotAllowed, Problem
 from passdown.history.state import item_documents, mark_superseded
+from passdown.history.state import state as state_document_of
+from passdown.ledger.channel import may_write
+from passdown.ledger.writer import check_head_record
+from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from passdown.core.rows import ItemRow, TaskRow
-    from passdown.store.statements import Reader
 
 
-def gate_error(task: str, gates: Sequence[Mapping[str, Any]]) -> GateRefused:
+def state(reader: Reader, task: str, version: int | None = None) -> TaskState:
+    """A task's state now, or at a past version.
+
+    Args:
+        version: The version; the current one by default.
+    """
+    return TaskState.from_dict(state_document_of(reader, task, version))
+
+
+def load(reader: Reader, task: str) -> TaskState | None:
+    """A task's state now, or None for an unknown task."""
+    if reader.task(task) is None:
+        return None
+    return TaskState.from_dict(state_document_of(reader, task))
+
+
+def receive_handoff(reader: Reader, command: HandoffCommand) -> TaskState:
+    """The full, verified state for the receiver of a handoff.
+
+    Raises GateRefused while a human gate holds the task, Conflict when it has changed since, and
+    InvalidInput for what is no command, or one that was prepared and not recorded.
+
+    Args:
+        command: What recording the handoff gave, or its JSON object.
+    """
+    command = read_command(command)
+    if command.prepared is not None:
+        message = "it was prepared and not recorded"
+        problem = Problem("prepared", "not_recorded", message, "what hand_off(command) gives")
+        raise InvalidInput("the command is refused", [problem])
+    row = reader.existing_task(command.task)
+    target = row.header["target_agent"]
+    if target and not may_write(target):
+        raise NotAllowed(
+            f"the handoff of {row.task} is for {target}",
+            next_step="Ask for your own: the inbox lists what waits for you.",
+            code="not_recipient",
+        )
+    _check_command(reader, row, command)
+    gates = reader.open_items(row.task, ("k",))
+    held = item_documents(reader, row.task, [k for k in gates if is_holding(k, row.header)])
+    if held:
+        raise _gate_error(row.task, [document for _, document in held])
+    return TaskState.from_dict(state_document_of(reader, command.task))
+
+
+def _check_command(reader: Reader, row: TaskRow, command: HandoffCommand) -> None:
+    """A command holds while its handoff is the task's latest; an approval or a note since is fine.
+
+    Its record has to be the one that was written, and so does the last one.
+    """
+    latest = reader.item(row.task, "h", row.header["counts"].get("h", 0))
+    if latest is None or latest.position != command.version:
+        raise Conflict(row.task, expected=command.version, actual=row.version)
+    stream = stream_of(row.task)
+    record = reader.record(stream, command.version)
+    if record is None or record.digest != command.digest:
+        detail = "the command's digest is not that of the stored handoff"
+        raise Conflict(row.task, expected=command.version, actual=row.version, detail=detail)
+    check_head_record(reader, Head(stream, row.version, row.digest))
+
+
+def _gate_error(task: str, gates: Sequence[Mapping[str, Any]]) -> GateRefused:
     """The error of a receiver who has to wait for a person."""
     problems = [
         Problem(
@@ -62,19 +129,15 @@ _INJECTED = (
 )
 
 
-def injection(context: Context, task: str) -> str:
+def injection(reader: Reader, task: str) -> str:
     """What the tasks that a task depends on pass on to it, as text for its prompt.
 
     Empty for a task that depends on none.
-
-    Args:
-        task: The task.
     """
     from passdown.context.related import injection_for
 
-    with context.store.reading() as reader:
-        needs: list[str] = reader.existing_task(task).details["depends_on"]
-        return injection_for([_injected(reader, need) for need in needs])
+    needs: list[str] = reader.existing_task(task).details["depends_on"]
+    return injection_for([_injected(reader, need) for need in needs])
 
 
 def _injected(reader: Reader, task: str) -> JsonObject:
@@ -91,17 +154,12 @@ def _injected(reader: Reader, task: str) -> JsonObject:
     return {**state, "left_out": left_out}
 
 
-def next_steps(context: Context, task: str) -> list[NextStep]:
-    """The open next steps of a task, in an order in which they can be done.
-
-    Args:
-        task: The task.
-    """
+def next_steps(reader: Reader, task: str) -> list[NextStep]:
+    """The open next steps of a task, in an order in which they can be done."""
     from passdown.context.related import steps_for_breakdown
 
-    with context.store.reading() as reader:
-        reader.existing_task(task)
-        steps = item_documents(reader, task, reader.open_items(task, ("n",)))
+    reader.existing_task(task)
+    steps = item_documents(reader, task, reader.open_items(task, ("n",)))
     found = steps_for_breakdown({"task_id": task, "next_steps": [step for _, step in steps]})
     return [NextStep(step) for step in found]
 
@@ -112,9 +170,7 @@ def compact_context(
     """A task's phase and last decisions in at most 2,000 characters.
 
     Args:
-        task: The task.
         budget: The most tokens that it may take; by default any number.
-        counter: How tokens are counted: a name, or a function from text to a number.
     """
     from passdown.context.summary import NAMED, SHOWN, compact_context
 
@@ -145,71 +201,52 @@ def compact_context(
     )
 
 
-def computed_context(context: Context, task: str, complexity: str = "normal") -> ComputedContext:
+def computed_context(reader: Reader, task: str, complexity: str = "normal") -> ComputedContext:
     """What earlier work is relevant to a task, each with its score and why.
 
     Args:
-        task: The task.
         complexity: easy, normal or complex.
     """
     from passdown.context.related import computed_context
 
-    with context.store.reading() as reader:
-        row = reader.existing_task(task)
-        needs = list(dict.fromkeys(row.details["depends_on"]))
-        found = _Candidates(reader, beyond_tasks=max(len(needs) - TASKS, 0))
-        for name in dict.fromkeys((task, *needs[:TASKS], WORKSPACE_TASK)):
-            found.read(name, is_dependency=name in needs)
-        steps = item_documents(reader, task, reader.open_items(task, ("n",))[-NEWEST:])
+    by_kind: dict[str, list[JsonObject]] = {
+        kind: [] for kind in ("patterns", "gotchas", "code_refs", "prior_tasks")
+    }
+    beyond = dict.fromkeys(by_kind, 0)  # what was too old to be read
+    paths: dict[str, list[str]] = {}
+    row = reader.existing_task(task)
+    needs = list(dict.fromkeys(row.details["depends_on"]))
+    beyond["prior_tasks"] = max(len(needs) - TASKS, 0)
+    for name in dict.fromkeys((task, *needs[:TASKS], WORKSPACE_TASK)):
+        other = reader.task(name)
+        if other is None:
+            continue
+        for letter, kind in _RELEVANT.items():
+            rows, older = _newest(reader, other, letter)
+            found = [document for _, document in item_documents(reader, name, rows)]
+            if letter == "a":  # the newest entry of each path, without files that are gone
+                newest = {entry["path"]: entry for entry in found}
+                found = [e for e in newest.values() if e.get("change") != "delete"]
+                paths[name] = [entry["path"] for entry in found]
+            if letter == "r":
+                found = [{**entry, "path": entry["file"]} for entry in found]
+            by_kind[kind] += found
+            beyond[kind] += older
+        if name in needs:
+            by_kind["prior_tasks"].append(_prior(other, paths[name]))
+    steps = item_documents(reader, task, reader.open_items(task, ("n",))[-NEWEST:])
     signals = {
         **row.details,
         "task_id": task,
         "next_steps": [step for _, step in steps],
-        "paths": found.paths.get(task, []),
-        "beyond": found.beyond,
+        "paths": paths.get(task, []),
+        "beyond": beyond,
     }
-    return computed_context(signals, found.by_kind, complexity)
+    return computed_context(signals, by_kind, complexity)
 
 
-class _Candidates:
-    """What may bear on a task, by kind; `beyond` counts what was too old to be read."""
-
-    def __init__(self, reader: Reader, beyond_tasks: int) -> None:
-        self.reader = reader
-        self.by_kind: dict[str, list[JsonObject]] = {
-            kind: [] for kind in ("patterns", "gotchas", "code_refs", "prior_tasks")
-        }
-        self.beyond = dict.fromkeys(self.by_kind, 0)
-        self.beyond["prior_tasks"] = beyond_tasks
-        self.paths: dict[str, list[str]] = {}
-
-    def read(self, task: str, *, is_dependency: bool) -> None:
-        row = self.reader.task(task)
-        if row is None:
-            return
-        self._take(row, "p", "patterns")
-        self._take(row, "g", "gotchas")
-        self._take(row, "r", "code_refs")
-        self.paths[task] = [entry["path"] for entry in self._take(row, "a", "code_refs")]
-        if is_dependency:
-            self.by_kind["prior_tasks"].append(_prior(row, self.paths[task]))
-
-    def _take(self, row: TaskRow, letter: str, kind: str) -> list[JsonObject]:
-        rows, older = _newest(self.reader, row, letter)
-        found = [document for _, document in item_documents(self.reader, row.task, rows)]
-        if letter == "a":
-            found = _present(found)
-        if letter == "r":
-            found = [{**entry, "path": entry["file"]} for entry in found]
-        self.by_kind[kind] += found
-        self.beyond[kind] += older
-        return found
-
-
-def _present(artifacts: Sequence[JsonObject]) -> list[JsonObject]:
-    """The newest entry of each path, without files that are gone."""
-    newest = {entry["path"]: entry for entry in artifacts}
-    return [entry for entry in newest.values() if entry.get("change") != "delete"]
+_RELEVANT = {"p": "patterns", "g": "gotchas", "r": "code_refs", "a": "code_refs"}
+"""Letters of the items that may bear on another task, and the list that has them."""
 
 
 def _prior(row: TaskRow, paths: list[str]) -> JsonObject:
@@ -317,12 +354,3 @@ def _newest(
     older = max(row.header["counts"].get(letter, 0) - limit, 0)
     rows = reader.items_of_kind(row.task, letter, after=older)
     return [item for item in rows if item.status in statuses], older
-
-
-__all__ = [
-    "compact_context",
-    "computed_context",
-    "injection",
-    "needs_facts",
-    "next_steps",
-]

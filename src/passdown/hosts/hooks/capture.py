@@ -6,7 +6,6 @@ ended. Hosts change their lines between releases: a line that isn't understood i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -31,6 +30,7 @@ from passdown.workspace.repository import ChangedFile, changed_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from types import ModuleType
 
     from passdown.core.types import JsonObject
     from passdown.hosts.hooks.protocol import HookCall
@@ -43,15 +43,22 @@ _ENDED = re.compile(
 )
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _NUMBERED = re.compile(r"#([0-9]{1,9})\b")
-_EDITS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
-_SHELLS = (
-    "shell",
-    "exec_command",
-    "shell_command",
-    "local_shell",
-    "container.exec",
-    "unified_exec",
-)
+_SHELLS = "shell exec_command shell_command local_shell container.exec unified_exec"
+_TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("Bash", "run_shell_command", "bash"), ("run", ("command",))),
+    **dict.fromkeys(_SHELLS.split(), ("run", ("command", "cmd"))),
+    **dict.fromkeys(
+        ("Edit", "Write", "MultiEdit", "NotebookEdit"), ("edit", ("file_path", "notebook_path"))
+    ),
+    **dict.fromkeys(("write_file", "replace"), ("edit", ("file_path",))),
+    **dict.fromkeys(("edit", "write"), ("edit", ("filePath",))),
+    "apply_patch": ("patch", ("input", "patch", "patchText")),
+    **dict.fromkeys(("TodoWrite", "todowrite", "write_todos"), ("plan", ("todos",))),
+    "update_plan": ("plan", ("plan",)),
+    "TaskCreate": ("todo", ("subject",)),
+    "TaskUpdate": ("mark", ("taskId",)),
+}
+"""What a tool of any host does, and the fields that say with what."""
 _DONE = {"completed": "completed", "done": "completed", "cancelled": "cancelled"}
 _GONE = "deleted"
 
@@ -84,14 +91,35 @@ class TranscriptReader:
             payload, message = entry.get("payload"), entry.get("message")
             if isinstance(payload, dict):
                 _codex(self, cast("JsonObject", payload))
-            elif isinstance(message, dict):
+            elif isinstance(message, dict) and entry.get("type") in ("user", "assistant"):
                 is_main = entry.get("isSidechain") is not True
                 _claude(self, cast("JsonObject", message), is_main=is_main)
             elif entry.get("type") == "gemini":
                 _gemini(self, entry)
+            elif isinstance(entry.get("tool"), str):
+                _opencode(self, entry)
             else:
                 continue
             self.understood = True
+
+    def use(self, name: object, id: object, given: JsonObject) -> None:
+        """A tool was called; one that isn't known is left out."""
+        does, fields = _TOOLS.get(str(name), ("", ()))
+        value = next((given[field] for field in fields if given.get(field)), None)
+        if does == "run":
+            command = _joined(value)
+            self.begin(id, command)
+            self.patched(command)
+        elif does == "edit":
+            self.files += [value] if isinstance(value, str) else []
+        elif does == "patch":
+            self.patched(value)
+        elif does == "plan":
+            self.plan(value)
+        elif does == "todo":
+            self.begin(id, value, "todo")
+        elif does == "mark":
+            self.mark_todo(value, given.get("status"))
 
     def begin(self, id: object, command: object, kind: str = "command") -> None:
         """A command was started, or a todo is made (its number comes with the end of the call).
@@ -117,27 +145,23 @@ class TranscriptReader:
             number = {"number": found[1]} if found else {}
             self.todos.append({"text": call["todo"], "status": "open", **number})
 
-    def edited(self, path: object) -> None:
-        """A file was edited."""
-        if isinstance(path, str) and path:
-            self.files.append(path)
-
     def patched(self, text: object) -> None:
         """Files were edited by a patch in Codex's own form."""
         if isinstance(text, str) and "*** " in text:
             self.files += [name.strip() for name in _PATCHED.findall(text)]
 
-    def plan(self, listed: object, key: str) -> None:
+    def plan(self, listed: object) -> None:
         """The whole list of todos was written."""
-        if isinstance(listed, list):
-            self.todos = [
-                {
-                    "text": _redacted_line(each[key][: _LONGEST["todo"]]),
-                    "status": _DONE.get(str(each.get("status")), "open"),
-                }
-                for each in map(as_object, cast("list[object]", listed))
-                if isinstance(each.get(key), str) and each[key].strip()
-            ]
+        if not isinstance(listed, list):
+            return
+        todos: list[JsonObject] = []
+        for each in map(as_object, cast("list[object]", listed)):
+            texts = [each.get(key) for key in ("content", "step", "description")]
+            text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+            if text:
+                status = _DONE.get(str(each.get("status")), "open")
+                todos.append({"text": _redacted_line(text[: _LONGEST["todo"]]), "status": status})
+        self.todos = todos
 
     def mark_todo(self, number: object, status: object) -> None:
         """One todo was changed."""
@@ -164,60 +188,28 @@ def _claude(seen: TranscriptReader, message: JsonObject, *, is_main: bool) -> No
         seen.usage(*(usage.get(name) for name in (*names, "output_tokens")))
     for part in _objects(message.get("content")):
         if part.get("type") == "tool_use":
-            _claude_tool(seen, part, as_object(part.get("input")))
+            seen.use(part.get("name"), part.get("id"), as_object(part.get("input")))
         elif part.get("type") == "tool_result":
-            _claude_result(seen, part)
-
-
-def _claude_tool(seen: TranscriptReader, part: JsonObject, given: JsonObject) -> None:
-    name = part.get("name")
-    if name == "Bash":
-        seen.begin(part.get("id"), given.get("command"))
-    elif name in _EDITS:
-        seen.edited(given.get("file_path") or given.get("notebook_path"))
-    elif name == "TodoWrite":
-        seen.plan(given.get("todos"), "content")
-    elif name == "TaskCreate":
-        seen.begin(part.get("id"), given.get("subject"), "todo")
-    elif name == "TaskUpdate":
-        seen.mark_todo(given.get("taskId"), given.get("status"))
-
-
-def _claude_result(seen: TranscriptReader, part: JsonObject) -> None:
-    text = _content_text(part.get("content"))
-    if part.get("is_error") is True:
-        found = _FAILED.match(text)
-        seen.end(part.get("tool_use_id"), int(found[1]) if found else None, failed=True)
-    else:
-        seen.end(part.get("tool_use_id"), 0, text=text)
+            text = _content_text(part.get("content"))
+            failed = part.get("is_error") is True
+            found = _FAILED.match(text) if failed else None
+            code = (int(found[1]) if found else None) if failed else 0
+            seen.end(part.get("tool_use_id"), code, failed=failed, text=text)
 
 
 def _codex(seen: TranscriptReader, payload: JsonObject) -> None:
-    kind = payload.get("type")
+    kind, name, id = payload.get("type"), payload.get("name"), payload.get("call_id")
     if kind == "function_call":
-        given = as_object(payload.get("arguments"))
-        _codex_call(seen, payload.get("name"), payload.get("call_id"), given)
+        seen.use(name, id, as_object(payload.get("arguments")))
     elif kind == "local_shell_call":
-        command = as_object(payload.get("action")).get("command")
-        seen.begin(payload.get("call_id"), _joined(command))
-    elif kind == "custom_tool_call" and payload.get("name") == "apply_patch":
-        seen.patched(payload.get("input"))
+        seen.use("local_shell", id, as_object(payload.get("action")))
+    elif kind == "custom_tool_call":
+        seen.use(name, id, {"input": payload.get("input")})
     elif kind in ("function_call_output", "custom_tool_call_output"):
-        seen.end(payload.get("call_id"), _exit_code(payload.get("output")))
+        seen.end(id, _exit_code(payload.get("output")))
     elif kind == "token_count":
         usage = as_object(as_object(payload.get("info")).get("last_token_usage"))
         seen.usage(usage.get("input_tokens"), usage.get("output_tokens"))
-
-
-def _codex_call(seen: TranscriptReader, name: object, id: object, given: JsonObject) -> None:
-    if name in _SHELLS:
-        command = _joined(given.get("command") or given.get("cmd"))
-        seen.begin(id, command)
-        seen.patched(command)
-    elif name == "update_plan":
-        seen.plan(given.get("plan"), "step")
-    elif name == "apply_patch":
-        seen.patched(given.get("input") or given.get("patch"))
 
 
 def _gemini(seen: TranscriptReader, entry: JsonObject) -> None:
@@ -225,24 +217,19 @@ def _gemini(seen: TranscriptReader, entry: JsonObject) -> None:
     tokens = as_object(entry.get("tokens"))
     seen.usage(tokens.get("input"), tokens.get("output"))
     for call in _objects(entry.get("toolCalls")):
-        name, given = call.get("name"), as_object(call.get("args"))
-        if name == "run_shell_command":
-            seen.begin(call.get("id"), given.get("command"))
-            if call.get("result") is not None:
-                _gemini_result(seen, call)
-        elif name in ("write_file", "replace"):
-            seen.edited(given.get("file_path"))
-        elif name == "write_todos":
-            seen.plan(given.get("todos"), "description")
+        seen.use(call.get("name"), call.get("id"), as_object(call.get("args")))
+        if call.get("result") is not None:
+            found = _ENDED.search(json.dumps(call["result"])[:4000])
+            failed = call.get("status") in ("error", "cancelled")
+            code = int(found[1]) if found else None if failed else 0
+            seen.end(call.get("id"), code, failed=failed)
 
 
-def _gemini_result(seen: TranscriptReader, call: JsonObject) -> None:
-    failed = call.get("status") in ("error", "cancelled")
-    found = _ENDED.search(json.dumps(call["result"])[:4000])
-    code = int(found[1]) if found else None
-    if code is None and not failed:
-        code = 0
-    seen.end(call.get("id"), code, failed=failed)
+def _opencode(seen: TranscriptReader, call: JsonObject) -> None:
+    """A call that has ended, as our plugin sends it."""
+    code, id = call.get("exit"), f"call {len(seen.commands)}"
+    seen.use(call["tool"], id, as_object(call.get("input")))
+    seen.end(id, code if type(code) is int else None, failed=call.get("status") == "error")
 
 
 def as_object(value: object) -> JsonObject:
@@ -322,17 +309,20 @@ def read_new_lines(path: str, read_to: int, limit: int = MAX_TRANSCRIPT_BYTES) -
 
 def capture_session(session: HookSession, call: HookCall, root: str) -> tuple[HookSession, str]:
     """A session with what is new in its transcript, and why that couldn't be read, if so."""
-    if not call.transcript:
+    session = session.reading(call.transcript)
+    if call.tools:
+        new = call.tools[session.read_to :]
+        data, end = "\n".join(map(json.dumps, new)).encode(), len(call.tools)
+    elif not session.transcript:
         return session, ""
-    read_to = session.read_to if call.transcript == session.transcript else 0
-    try:
-        data, end = read_new_lines(call.transcript, read_to)
-    except (OSError, ValueError) as error:
-        return session, f"transcript: {getattr(error, 'strerror', None) or error}"
+    else:
+        try:
+            data, end = read_new_lines(session.transcript, session.read_to)
+        except (OSError, ValueError) as error:
+            return session, f"transcript: {getattr(error, 'strerror', None) or error}"
     seen = TranscriptReader(session)
     seen.read(data)
     session = _with_work(session, seen, root)._replace(
-        transcript=call.transcript,
         read_to=end,
         todos=tuple(seen.todos[:MAX_TODOS]),
         used_tokens=seen.used_tokens,
@@ -357,7 +347,7 @@ def capture_subagent(session: HookSession, call: HookCall, root: str) -> HookSes
 
 
 def _with_work(session: HookSession, seen: TranscriptReader, root: str) -> HookSession:
-    files = dict.fromkeys([*session.files, *_inside(root, seen.files)])
+    files = dict.fromkeys([*session.files, *relative_paths(root, seen.files)])
     return session._replace(
         commands=(*session.commands, *seen.commands)[-MAX_COMMANDS:],
         files=tuple(files)[-MAX_FILES:],
@@ -370,15 +360,18 @@ def _redacted_line(text: str) -> str:
     return redact(" ".join(text.split()))[0]
 
 
-def _inside(root: str, paths: Iterable[str]) -> list[str]:
-    """Paths relative to the project; those outside it, and our own, are left out."""
-    real = os.path.realpath(root)
+def relative_paths(root: str, paths: Iterable[str], system: ModuleType = os.path) -> list[str]:
+    """Paths relative to the project, with slashes; those outside it, and our own, are left out.
+
+    `system` is the module for the paths of the system that they come from.
+    """
     found: list[str] = []
     for path in paths:
-        full = os.path.normpath(os.path.join(root, path))
-        for base in (root, real):
-            if full.startswith(base + os.sep) and len(full) < 1_024:
-                found.append(os.path.relpath(full, base).replace(os.sep, "/"))
+        full = system.normpath(system.join(root, path))
+        for base in (root, system.realpath(root)):
+            start = system.normcase(base + system.sep)
+            if system.normcase(full).startswith(start) and len(full) < 1_024:
+                found.append(full[len(start) :].replace(system.sep, "/"))
                 break
     return [path for path in found if not path.startswith(".passdown/")]
 
@@ -419,10 +412,18 @@ def draft_path(folder: str, task: str, beside: str) -> str:
     return path if relative.startswith("..") else relative.replace(os.sep, "/")
 
 
-def draft_text(task: str, agent: str, session: HookSession, changed: Iterable[ChangedFile]) -> str:
+def draft_text(
+    task: str,
+    agent: str,
+    session: HookSession,
+    changed: Iterable[ChangedFile],
+    *,
+    is_new: bool = False,
+) -> str:
     """A handoff as far as it is known from outside; outcome and summary are missing.
 
-    It begins with a digest of the rest, by which one that somebody worked on is known. Pure.
+    It begins with a digest of the rest, by which one that somebody worked on is known. With
+    `is_new` it names the title of the task that it creates. Pure.
     """
     files = [each for each in changed if not path_problems(each.path, "")]
     open_todos = [todo for todo in session.todos if todo.get("status") == "open"]
@@ -445,8 +446,12 @@ def draft_text(task: str, agent: str, session: HookSession, changed: Iterable[Ch
         ),
         *_listed("suggested_next_steps", [f"step: {_quoted(t['text'])}" for t in open_todos]),
     ]
+    if is_new or session.commands or session.subagents:
+        lines.append("metadata:")
+    if is_new:
+        lines.append(f"  title: {_quoted(session.title)}")
     if session.commands or session.subagents:
-        lines += ["metadata:", "  seen:"]
+        lines.append("  seen:")
         for name, entries in (("commands", session.commands), ("subagents", session.subagents)):
             lines += [f"    {name}:"] if entries else []
             lines += [f"      - {json.dumps(entry)}" for entry in entries]
@@ -464,6 +469,8 @@ def _quoted(text: str) -> str:
 
 
 def _digest(body: str) -> str:
+    import hashlib
+
     return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 

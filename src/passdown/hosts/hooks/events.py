@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from passdown.core.values import NamedTuple
 from passdown.hosts.definitions import (
+    CURSOR,
     GEMINI,
+    HOSTS,
     OPENCODE,
     PRE_COMPACT,
     PROMPT_SUBMIT,
@@ -18,20 +20,14 @@ from passdown.hosts.definitions import (
     SUBAGENT_START,
     SUBAGENT_STOP,
 )
-from passdown.hosts.hooks.files import HookSession, HookSessions
-from passdown.hosts.hooks.protocol import (
-    HookResponse,
-    counter_for,
-    fits,
-    takes_context,
-    takes_request,
-)
+from passdown.hosts.hooks.files import MAX_FILES, HookSession, HookSessions
+from passdown.hosts.hooks.protocol import HookResponse, counter_for, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from passdown.core.results import TaskDetails
     from passdown.core.settings import Settings
-    from passdown.core.views import TaskDetails
     from passdown.hosts.hooks.messages import TaskChoice
     from passdown.hosts.hooks.protocol import HookCall
     from passdown.workspace import Workspace
@@ -41,8 +37,10 @@ if TYPE_CHECKING:
 LOCK_WAIT_S = 0.3
 """How long a hook waits for another writer; its context doesn't depend on it."""
 
+_COMPACTED = "This session before its context was compacted"
 _GIT_S = 2.0
 _MARGIN_S = 0.3
+_TITLE = 80
 
 
 class HookContext(NamedTuple):
@@ -71,6 +69,12 @@ class HookContext(NamedTuple):
         patience = min(settings.lock_timeout_s, LOCK_WAIT_S)
         return Workspace(self.place, settings=settings._replace(lock_timeout_s=patience))
 
+    def draft(self, task: str) -> str:
+        """The path of a task's draft, as somebody in the host's folder names it."""
+        from passdown.hosts.hooks.capture import draft_path
+
+        return draft_path(self.place.folder, task, self.call.cwd or self.place.root)
+
     def keep(self, session: HookSession) -> None:
         """Remember a session, where that can be done."""
         try:
@@ -87,22 +91,55 @@ def handle(context: HookContext) -> HookResponse:
 
 
 def _session_start(context: HookContext, session: HookSession) -> HookResponse:
-    from passdown.hosts.hooks.messages import choose_task, task_list_text
+    from passdown.hosts.hooks import messages
     from passdown.workspace.location import branch_and_commit
 
     call = context.call
     branch, commit = branch_and_commit(call.cwd or context.place.root)
-    if not session.started:
+    is_first = not session.started
+    session = session.reading(call.transcript)
+    if is_first:
         session = session._replace(started=int(time.time()), commit=commit)
         context.sessions.prune()
     with context.open_workspace() as workspace:
-        choice = choose_task(workspace, session, branch)
-        if choice.task:
-            session, text = _briefed(context, workspace, session, choice)
+        choice = messages.choose_task(workspace, session, branch)
+        session, last = (
+            _continued(context, workspace, session, choice) if is_first else (session, "")
+        )
+        if choice.task or not choice.tasks:
+            session, text = _briefed(context, workspace, session, choice, last=last)
         else:
-            session, text = session._replace(task="", told=""), task_list_text(call.host, choice)
+            session, text = session._replace(told=""), messages.task_list_text(call.host, choice)
     context.keep(session._replace(compacted=False))
     return HookResponse(text, about=f"brief of {session.told}" if session.told else "list of tasks")
+
+
+def _continued(
+    context: HookContext, workspace: Workspace, session: HookSession, choice: TaskChoice
+) -> tuple[HookSession, str]:
+    """A new session with the work that the last one didn't hand off, and the text about it.
+
+    The last one may have been killed: what it did is read from its transcript and from git.
+    """
+    from passdown.hosts.hooks import messages
+    from passdown.hosts.hooks.protocol import HookCall
+
+    name, last = context.sessions.newest(besides=context.call.session)
+    host = name.partition("-")[0]
+    bound = messages.task_of(workspace, last.task)
+    is_other = bound is not None and bound.task != choice.task
+    if host not in HOSTS or is_other or (choice.tasks and not choice.task):
+        return session, ""
+    earlier = context._replace(call=HookCall(host, SESSION_END, name))
+    with context.sessions.alone(name):
+        last = _checkpoint(earlier, workspace, last, choice)
+        earlier.keep(last)
+    if not (last.unfinished and (last.changed or last.commands or last.subagents)):
+        return session, ""
+    head = messages.last_session_head(host, last, context.draft(last.task))
+    kept = last._replace(agent=session.agent, told="", used_tokens=0, open_calls=())
+    kept = kept._replace(transcript=session.transcript, read_to=session.read_to, understood=False)
+    return kept, messages.session_text(last, head)
 
 
 def _briefed(
@@ -110,28 +147,36 @@ def _briefed(
     workspace: Workspace,
     session: HookSession,
     choice: TaskChoice,
+    *,
     switched: str = "",
+    last: str = "",
 ) -> tuple[HookSession, str]:
     """The session bound to a task, and the text about it; without the brief if that of an agent
-    that was called has one.
+    that was called has one. `last` is about the session before this one.
     """
-    from passdown.hosts.hooks.messages import agent_of, brief_text, session_text
+    from passdown.hosts.hooks import messages
 
     call = context.call
-    task = workspace.task(choice.task)
-    session = _bound(session, task)
+    task = messages.task_of(workspace, choice.task)
+    told = f"{choice.task} at version {task.version}" if task else ""
     is_compacted = call.source == "compact" or session.compacted
-    text = brief_text(
+    before, _, version = session.told.rpartition(" at version ")
+    has_brief = call.source == "resume" and HOSTS[call.host].keeps_context and not is_compacted
+    if task and has_brief and before == choice.task:
+        text = messages.changes_text(workspace, call.host, task, int(version))
+        return session._replace(told=told), text
+    session = _bound(session, task) if task else session
+    text = messages.brief_text(
         workspace,
         call.host,
         choice,
-        agent_of(session, task.holder, call.host),
+        messages.agent_of(session, task.holder if task else "", call.host),
         budget=context.settings.brief_budget,
         faults=context.faults,
-        more=session_text(session) if is_compacted else "",
+        more=messages.session_text(session, _COMPACTED) if is_compacted else last,
         has_brief=f"# {choice.task} for " in switched,
     )
-    return session._replace(told=f"{choice.task} at version {task.version}"), text
+    return session._replace(told=told), text
 
 
 def _bound(session: HookSession, task: TaskDetails) -> HookSession:
@@ -149,9 +194,15 @@ def _prompt_submit(context: HookContext, session: HookSession) -> HookResponse:
     call = context.call
     has_rules = os.path.lexists(os.path.join(context.place.root, context.settings.rules_folder))
     may_call = "@" in call.prompt or "/" in call.prompt
+    before, session = session, session.reading(call.transcript)
+    if not session.title and not session.task:
+        session = session._replace(title=title_of(call.prompt))
     # Most prompts concern nothing of ours: then nothing is opened.
     is_due = session.compacted or not session.task or has_rules or may_call
-    if not takes_context(call.host, call.event) or not is_due:
+    # Cursor takes no context at a prompt.
+    if call.host == CURSOR.name or not is_due:
+        if session != before:
+            context.keep(session)
         return HookResponse()
     with context.open_workspace() as workspace:
         session, texts = _prompted(context, workspace, session, has_rules=has_rules)
@@ -160,20 +211,31 @@ def _prompt_submit(context: HookContext, session: HookSession) -> HookResponse:
     return _join_texts(call.host, found)
 
 
+def title_of(prompt: str) -> str:
+    """The title of a task that begins with a prompt: its first line, without secrets."""
+    from passdown.core.redaction import redact
+    from passdown.core.text import excerpt, visible
+
+    # opencode puts a prompt of its command line in quotes.
+    lines = (each.strip(' \t"') for each in prompt.splitlines())
+    line = next((each for each in lines if each), "")
+    return excerpt(redact(visible(line))[0], _TITLE)
+
+
 def _prompted(
     context: HookContext, workspace: Workspace, session: HookSession, *, has_rules: bool
 ) -> tuple[HookSession, dict[str, str]]:
     """The session after a prompt, and the texts for the agent, by what they are."""
-    from passdown.hosts.hooks.messages import TaskChoice, choose_task, switch_text, tasks_named_in
+    from passdown.hosts.hooks import messages
 
     call = context.call
     texts: dict[str, str] = {}
-    choice = choose_task(workspace, session, "")
-    named = tasks_named_in(call.prompt, choice.tasks) if not choice.task else []
+    choice = messages.choose_task(workspace, session, "")
+    named = messages.tasks_named_in(call.prompt, choice.tasks) if not choice.task else []
     if len(named) == 1:
-        choice = TaskChoice(named[0], "named in the prompt", choice.tasks)
+        choice = messages.TaskChoice(named[0], "named in the prompt", choice.tasks)
     if choice.task:
-        switched, agent = switch_text(
+        switched, agent = messages.switch_text(
             workspace,
             call.host,
             choice.task,
@@ -183,7 +245,7 @@ def _prompted(
         )
         session = session._replace(agent=agent) if agent else session
         if session.compacted or session.task != choice.task:
-            session, text = _briefed(context, workspace, session, choice, switched)
+            session, text = _briefed(context, workspace, session, choice, switched=switched)
             session = session._replace(compacted=False)
             texts[f"brief of {session.told}"] = text
         texts[f"context of {agent}"] = switched
@@ -216,26 +278,24 @@ def _join_texts(host: str, texts: dict[str, str]) -> HookResponse:
 
 
 def _subagent_start(context: HookContext, session: HookSession) -> HookResponse:
-    from passdown.hosts.hooks.messages import brief_text, choose_task, subagent_name
+    from passdown.hosts.hooks import messages
 
     call = context.call
-    if not takes_context(call.host, call.event):
-        return HookResponse()
     with context.open_workspace() as workspace:
-        choice = choose_task(workspace, session, "")
+        choice = messages.choose_task(workspace, session, "")
         if not choice.task:
             return HookResponse()
         holder = workspace.task(choice.task).holder
-        name = subagent_name(call.agent_type, session, call.host, holder)
+        name = messages.agent_of(session, holder, call.host, call.agent_type)
         budget, faults = context.settings.brief_budget, context.faults
-        text = brief_text(workspace, call.host, choice, name, budget=budget, faults=faults)
+        text = messages.brief_text(workspace, call.host, choice, name, budget=budget, faults=faults)
         return HookResponse(text, about=f"brief of {choice.task} for {name}")
 
 
 def _subagent_stop(context: HookContext, session: HookSession) -> HookResponse:
-    from passdown.hosts.hooks.capture import capture_subagent
+    from passdown.hosts.hooks import capture
 
-    session = capture_subagent(session, context.call, context.place.root)
+    session = capture.capture_subagent(session, context.call, context.place.root)
     # Kept at once: if its parent never gets to its own end, this isn't lost with it.
     context.keep(session)
     context.keep(_checkpointed(context, session)[0])
@@ -256,21 +316,23 @@ def _pre_compact(context: HookContext, session: HookSession) -> HookResponse:
 
 
 def _stop(context: HookContext, session: HookSession) -> HookResponse:
-    from passdown.hosts.hooks.capture import draft_path
-    from passdown.hosts.hooks.messages import request_text
+    from passdown.hosts.hooks import messages
 
     session, choice = _checkpointed(context, session)
     context.keep(session)
     call = context.call
-    is_quiet = call.is_again or call.is_aborted or not takes_request(call.host, call.event)
-    if is_quiet or not session.unfinished or os.environ.get("PASSDOWN_ASK") == "off":
+    if (
+        call.is_again
+        or call.is_aborted
+        or not session.unfinished
+        or os.environ.get("PASSDOWN_ASK") == "off"
+    ):
         return HookResponse()
     if not context.sessions.claim(call.session, "asked"):
         return HookResponse()
-    draft = draft_path(context.place.folder, choice.task, call.cwd or context.place.root)
-    return HookResponse(
-        request=request_text(choice.task, draft), about=f"request for {choice.task}"
-    )
+    text = messages.request_text(choice.task, context.draft(session.task), session.title)
+    text += messages.other_calls(context.place.root)
+    return HookResponse(request=text, about=f"request for {session.task}")
 
 
 def _session_end(context: HookContext, session: HookSession) -> HookResponse:
@@ -282,52 +344,54 @@ def _checkpointed(
     context: HookContext, session: HookSession, workspace: Workspace | None = None
 ) -> tuple[HookSession, TaskChoice]:
     """The session with what it did since, kept as a draft of its task's next handoff; its task."""
-    from passdown.hosts.hooks.messages import choose_task
+    from passdown.hosts.hooks import messages
 
     if workspace is None:
         with context.open_workspace() as opened:
             return _checkpointed(context, session, opened)
-    choice = choose_task(workspace, session, "")
-    return _checkpoint(context, workspace, session, choice.task), choice
+    choice = messages.choose_task(workspace, session, "")
+    return _checkpoint(context, workspace, session, choice), choice
 
 
 def _checkpoint(
-    context: HookContext, workspace: Workspace, session: HookSession, name: str
+    context: HookContext, workspace: Workspace, session: HookSession, choice: TaskChoice
 ) -> HookSession:
-    from passdown.hosts.hooks.capture import (
-        archive_draft,
-        capture_session,
-        changed_files,
-        draft_text,
-        write_draft,
-    )
-    from passdown.hosts.hooks.messages import agent_of
+    from passdown.hosts.hooks import capture, messages
 
     folder, root = context.place.folder, context.place.root
-    session, fault = capture_session(session, context.call, root)
+    session, fault = capture.capture_session(session, context.call, root)
     context.faults.extend([fault] if fault else [])
-    if not name:
-        if session.task and handoffs_of(workspace.task(session.task)) > session.handoffs:
-            archive_draft(folder, session.task)  # its handoff has completed the task
-        return session._replace(unfinished=False)
-    task = workspace.task(name)
-    session = _bound(session, task)
-    if handoffs_of(task) > session.handoffs:
+    task = messages.task_of(workspace, choice.task or session.task)
+    session = _bound(session, task) if task else session
+    if task and handoffs_of(task) > session.handoffs:
         # Handed off: that handoff has what was seen so far, and a new turn begins.
-        archive_draft(folder, name)
+        capture.archive_draft(folder, task.task)
         fresh = HookSession(transcript=session.transcript, read_to=session.read_to)
-        fresh = fresh._replace(task=name, agent=session.agent, told=session.told)
+        fresh = fresh._replace(task=choice.task, agent=session.agent, told=session.told)
         fresh = fresh._replace(used_tokens=session.used_tokens, understood=session.understood)
         return fresh._replace(handoffs=handoffs_of(task), started=int(time.time()))
-    changed = changed_files(session, root, context.left_s(_GIT_S))
+    if not choice.task and (task or choice.tasks):
+        return session._replace(unfinished=False)  # several tasks are open, or its own was closed
+    changed = capture.changed_files(session, root, context.left_s(_GIT_S))
+    session = session._replace(changed=tuple(each.path for each in changed)[:MAX_FILES])
     has_done = bool(changed or session.commands or session.files or session.subagents)
     if has_done:
-        agent = agent_of(session, task.holder, context.call.host)
+        session = session if task else _with_new_task(session, context.call)
+        agent = messages.agent_of(session, task.holder if task else "", context.call.host)
+        text = capture.draft_text(session.task, agent, session, changed, is_new=task is None)
         try:
-            write_draft(folder, name, draft_text(name, agent, session, changed))
+            capture.write_draft(folder, session.task, text)
         except OSError as error:
             context.faults.append(f"draft not kept: {error.strerror or error}")
-    return session._replace(unfinished=has_done or not session.understood)
+    return session._replace(unfinished=has_done or (task is not None and not session.understood))
+
+
+def _with_new_task(session: HookSession, call: HookCall) -> HookSession:
+    """A session whose draft creates its task; the id is made as `passdown task new` makes it."""
+    from passdown.workspace.entries import new_id
+
+    title = session.title or f"Session of {HOSTS[call.host].title}"
+    return session._replace(title=title, task=session.task or new_id(title, call.session))
 
 
 _HANDLERS: dict[str, Callable[[HookContext, HookSession], HookResponse]] = {

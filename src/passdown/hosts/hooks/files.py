@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -147,20 +148,24 @@ MAX_SUBAGENTS = 20
 _MAX_BYTES = 1_048_576
 _KEPT = 200
 _LOCK_S = 0.3
+_RECENT_S = 7 * 86_400
 
 
 class HookSession(NamedTuple):
-    """A session. `task` and `agent` are what it is bound to, `handoffs` how many the task had then.
+    """A session. `task` and `agent` are what it is bound to, `handoffs` how many the task had then;
+    a task that doesn't exist yet is the one that its draft creates, with `title`, which is taken
+    from the first prompt.
 
     `told` is the version of the task that its brief was made of, `started` the time of the first
     call and `commit` what was checked out then. `read_to` is how far its transcript was read and
     `understood` whether any line of it was; `commands`, `files`, `todos` and `subagents` are what
-    was found. `unfinished`: something was done since the last handoff, or that is unknown.
-    `compacted`: the brief has to be given again.
+    was found there, `changed` the files that differ by git. `unfinished`: something was done since
+    the last handoff, or that is unknown. `compacted`: the brief has to be given again.
     """
 
     task: str = ""
     agent: str = ""
+    title: str = ""
     handoffs: int = 0
     told: str = ""
     started: int = 0
@@ -171,11 +176,18 @@ class HookSession(NamedTuple):
     compacted: bool = False
     commands: tuple[dict[str, Any], ...] = ()
     files: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     todos: tuple[dict[str, Any], ...] = ()
     subagents: tuple[dict[str, Any], ...] = ()
     open_calls: tuple[dict[str, Any], ...] = ()
     understood: bool = False
     unfinished: bool = False
+
+    def reading(self, transcript: str) -> HookSession:
+        """The session with the transcript that its host names; a new one is read from its start."""
+        if transcript in ("", self.transcript):
+            return self
+        return self._replace(transcript=transcript, read_to=0)
 
 
 class HookSessions:
@@ -194,16 +206,21 @@ class HookSessions:
             return HookSession()
         return _checked_session(found)
 
-    def newest_of(self, task: str) -> HookSession:
-        """The session that worked on a task last; a new one where there is none."""
+    def newest(self, *, task: str = "", besides: str = "") -> tuple[str, HookSession]:
+        """The session that was active last, with its name: on a task, or any but one.
+
+        Both are empty where there is none, or none within a week.
+        """
+        oldest = time.time() - _RECENT_S
         with suppress(OSError):
             with os.scandir(self.folder) as entries:
                 files = [(each.stat().st_mtime, each.name) for each in entries if each.is_file()]
-            for _, name in sorted(files, reverse=True):
-                session = self.read(name.removesuffix(".json")) if name.endswith(".json") else None
-                if session and session.task == task:
-                    return session
-        return HookSession()
+            for _, file in sorted((each for each in files if each[0] > oldest), reverse=True):
+                name = file.removesuffix(".json")
+                session = self.read(name) if name not in (file, besides) else None
+                if session and task in ("", session.task):
+                    return name, session
+        return "", HookSession()
 
     def write(self, name: str, session: HookSession) -> None:
         """Keep a session; raises OSError where that can't be done."""
@@ -263,7 +280,8 @@ class HookSessions:
         return os.path.join(self.folder, f"{name}.json")
 
 
-_LISTS = ("commands", "files", "todos", "subagents", "open_calls")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_LISTS = ("commands", "files", "changed", "todos", "subagents", "open_calls")
 
 
 def _checked_session(found: object) -> HookSession:
@@ -275,9 +293,11 @@ def _checked_session(found: object) -> HookSession:
     for name, default in HookSession()._asdict().items():
         value = given.get(name, default)
         if name in _LISTS:
-            kind = str if name == "files" else dict
+            kind = str if name in ("files", "changed") else dict
             listed = cast("list[object]", value) if isinstance(value, list) else []
             fields[name] = tuple(cast("Any", each) for each in listed if isinstance(each, kind))
         else:
             fields[name] = value if type(value) is type(default) else default
+    if not _ID.fullmatch(fields["task"]):
+        fields["task"] = ""  # it is a part of paths
     return HookSession(**fields)

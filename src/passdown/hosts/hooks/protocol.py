@@ -17,11 +17,9 @@ from passdown.hosts.definitions import (
     GEMINI,
     HOSTS,
     OPENCODE,
-    PRE_COMPACT,
     PROMPT_SUBMIT,
     SESSION_START,
     SUBAGENT_START,
-    SUBAGENT_STOP,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +36,8 @@ _SESSION = ("session_id", "conversation_id", "sessionId", "sessionID", "thread_i
 class HookCall(NamedTuple):
     """One call. `session` is a name that is safe in paths, empty where the host gave none.
 
-    `is_again`: the host is already going on because a stop was answered once.
+    `tools` are all tool calls of the session, from a host without a transcript. `is_again`: the
+    host already continues because a stop was answered once.
     """
 
     host: str
@@ -51,6 +50,7 @@ class HookCall(NamedTuple):
     message: str = ""
     agent_type: str = ""
     agent_transcript: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
     is_again: bool = False
     is_aborted: bool = False
 
@@ -83,6 +83,7 @@ def parse_call(host: str, event: str, data: bytes) -> HookCall:
         message=_text_field(given, "last_assistant_message", "prompt_response", "text")[:MAX_TEXT],
         agent_type=_text_field(given, "agent_type", "subagent_type", "agentType"),
         agent_transcript=_text_field(given, "agent_transcript_path"),
+        tools=tuple(_objects_in(given, "tools")),
         is_again=given.get("stop_hook_active") is True or _count(given.get("loop_count")) > 0,
         is_aborted=status in ("aborted", "error"),
     )
@@ -107,10 +108,19 @@ def _text_field(given: dict[str, Any], *names: str) -> str:
     return ""
 
 
+def _objects_in(given: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = _list_field(given, name)
+    return [cast("dict[str, Any]", each) for each in found if isinstance(each, dict)]
+
+
+def _list_field(given: dict[str, Any], name: str) -> list[object]:
+    value = given.get(name)
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
 def _first_root(given: dict[str, Any]) -> str:
-    roots = given.get("workspace_roots")
-    first = cast("list[object]", roots)[0] if isinstance(roots, list) and roots else ""
-    return first if isinstance(first, str) else ""
+    roots = [each for each in _list_field(given, "workspace_roots") if isinstance(each, str)]
+    return roots[0] if roots else ""
 
 
 def _count(value: object) -> int:
@@ -158,21 +168,6 @@ def _document(host: Host, event: str, answer: HookResponse) -> dict[str, Any]:
         return {"additional_context": answer.context} if event == SESSION_START else {}
     name = host.events.get(event, "")
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": answer.context}}
-
-
-def takes_context(host: str, event: str) -> bool:
-    """Whether a host takes context from us at an event."""
-    known = HOSTS[host]
-    if known is CURSOR:
-        return event == SESSION_START
-    if event == PRE_COMPACT:
-        return known is OPENCODE
-    return event in _CONTEXT_EVENTS and event in known.events
-
-
-def takes_request(host: str, event: str) -> bool:
-    """Whether a stop can be delayed at an event; never a subagent's, whose parent continues."""
-    return event != SUBAGENT_STOP and event in HOSTS[host].events
 
 
 def counter_for(host: str) -> Counter:

@@ -45,6 +45,8 @@ function ask(event, cwd, data) {
   })
 }
 
+const inputOf = ({ command, filePath, patchText, todos }) => ({ command, filePath, patchText, todos })
+
 export const Passdown = async ({ directory, client }) => {
   const told = new Map()
   const pending = new Map()
@@ -54,6 +56,18 @@ export const Passdown = async ({ directory, client }) => {
     if (told.has(session)) return
     told.set(session, "")
     told.set(session, (await context("session-start", session, { source: "startup" })) ?? "")
+  }
+  const tools = async (session) => {
+    try {
+      const { data } = await client.session.messages({ path: { id: session } })
+      const parts = data.flatMap((message) => message.parts).filter((part) => part.type === "tool")
+      return parts.map(({ tool, state }) => {
+        const input = inputOf(state.input ?? {})
+        return { tool, input, status: state.status, exit: state.metadata?.exit }
+      })
+    } catch {
+      return []
+    }
   }
 
   return {
@@ -79,7 +93,8 @@ export const Passdown = async ({ directory, client }) => {
     event: async ({ event }) => {
       if (event?.type !== "session.idle") return
       const session = event.properties?.sessionID ?? "opencode"
-      const { message } = await ask("stop", directory, { session_id: session })
+      const data = { session_id: session, tools: await tools(session) }
+      const { message } = await ask("stop", directory, data)
       if (!message) return
       try {
         await client.session.prompt({

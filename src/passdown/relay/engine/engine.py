@@ -37,9 +37,8 @@ try:
     from dbos import Serializer as _Serializer
     from sqlalchemy.event import listen
 except ImportError as error:
-    raise MissingExtra(
-        "running agents needs the package dbos, which is not installed",
-        next_step="Install it: pip install 'passdown[relay]'",
+    raise MissingExtra.named(
+        "relay", "running agents needs the package dbos, which is not installed"
     ) from error
 
 
@@ -75,13 +74,11 @@ def relay_url(folder: str, given: str = "", store: str = "") -> str:
     if not url:
         return f"{_FILE_PREFIX}{os.path.join(os.path.abspath(folder), FILE)}"
     if url.startswith(("postgresql://", "postgres://")):
-        rest = url.partition("://")[2]
-        return f"postgresql+psycopg://{rest}"
+        return f"postgresql+psycopg://{url.partition('://')[2]}"
     if url.startswith(_FILE_PREFIX):
         return url
-    problem = Problem(
-        VARIABLE, "invalid_url", "isn't the URL of a database", "sqlite:///FILE or postgresql://..."
-    )
+    message, expected = "isn't the URL of a database", "sqlite:///FILE or postgresql://..."
+    problem = Problem(VARIABLE, "invalid_url", message, expected)
     raise InvalidInput("the relay can't be started", [problem])
 
 
@@ -91,7 +88,12 @@ def connect(url: str) -> Engine:
         return sa.create_engine(url, pool_size=POOL, max_overflow=0, pool_pre_ping=True)
     _make_file(url.removeprefix(_FILE_PREFIX))
     engine = sa.create_engine(url, pool_size=POOL, max_overflow=0)
-    listen(engine, "connect", _configure_connection)
+
+    def configure(connection: Any, _record: object) -> None:
+        for name in ("wait_for_locks", "keep_a_log", "sync_each_commit"):
+            connection.execute(_statements("sqlite")[name])
+
+    listen(engine, "connect", configure)
     return engine
 
 
@@ -120,11 +122,6 @@ def migration_lock(url: str) -> Generator[None]:
     with open(url.removeprefix(_FILE_PREFIX) + ".lock", "a", encoding="ascii") as file:
         take_lock(file.fileno(), math.inf)
         yield
-
-
-def _configure_connection(connection: Any, _record: object) -> None:
-    for name in ("wait_for_locks", "keep_a_log", "sync_each_commit"):
-        connection.execute(_statements("sqlite")[name])
 
 
 @cache
@@ -197,11 +194,7 @@ class Heartbeat:
     """
 
     def __init__(
-        self,
-        database: Engine,
-        *,
-        lease_s: float = LEASE_S,
-        take_over: Callable[[str], int],
+        self, database: Engine, *, lease_s: float = LEASE_S, take_over: Callable[[str], int]
     ) -> None:
         """`take_over` is called with the name of a lost worker and returns the number of jobs
         taken.
@@ -268,15 +261,9 @@ class Heartbeat:
             change(self._database, "sign_off", worker=other.worker)
 
     def _sign_on(self) -> None:
-        change(
-            self._database,
-            "sign_on",
-            worker=self.worker,
-            host=host_name(),
-            pid=os.getpid(),
-            started=started_at(os.getpid()),
-            lease_s=self.lease_s,
-        )
+        pid = os.getpid()
+        about = {"host": host_name(), "pid": pid, "started": started_at(pid)}
+        change(self._database, "sign_on", worker=self.worker, lease_s=self.lease_s, **about)
         self._beat_at = time.monotonic()
 
     def _beat(self) -> None:
@@ -492,7 +479,7 @@ class RelayEngine:
         deadline = time.monotonic() + wait_s
         room = None if is_more else self.room
         while True:
-            outcome = self._try(self.full_name(lane), run, number, room=room)
+            outcome = self._try(lane, run, number, room=room)
             if outcome is not None:
                 return outcome
             if time.monotonic() >= deadline:
@@ -515,13 +502,14 @@ class RelayEngine:
         client = self.client  # before the transaction: the first use creates the tables
         with self.database.begin() as connection:
             # Locked until the commit: two senders can't both take the last place.
-            run_statement(connection, "hold_lane", lane=lane)
+            queue = self.full_name(lane)
+            run_statement(connection, "hold_lane", lane=queue)
             free = self._free_name(self.full_name(f"{run}.{number}"))
             if free is None:
                 return False
-            if room is not None and self._count(lane, room) >= room:
+            if room is not None and self.waiting(lane, at_most=room) >= room:
                 return None
-            options = {"workflow_name": LEG, "queue_name": lane, "workflow_id": free}
+            options = {"workflow_name": LEG, "queue_name": queue, "workflow_id": free}
             client.enqueue_in_transaction(
                 connection,
                 {**options, "app_version": VERSION},  # pyright: ignore[reportArgumentType]
@@ -532,24 +520,18 @@ class RelayEngine:
 
     def _free_name(self, name: str) -> str | None:
         """An unused name for a job; None while it is queued or running."""
-        known = {
-            status.workflow_id: status.status
-            for status in self.client.list_workflows(
-                workflow_id_prefix=name, load_input=False, load_output=False
-            )
-            if status.workflow_id == name or status.workflow_id.startswith(f"{name}~")
-        }
-        if any(status not in _ENDED_STATUSES for status in known.values()):
+        alike = self.client.list_workflows(
+            workflow_id_prefix=name, load_input=False, load_output=False
+        )
+        known = [each for each in alike if each.workflow_id.partition("~")[0] == name]
+        if any(each.status not in _ENDED_STATUSES for each in known):
             return None
         return f"{name}~{len(known) + 1}" if known else name
 
     def waiting(self, lane: str, *, at_most: int = 100_000) -> int:
         """The number of jobs that wait in a lane, counted up to `at_most`."""
-        return self._count(self.full_name(lane), at_most)
-
-    def _count(self, lane: str, at_most: int) -> int:
         found = self.client.list_queued_workflows(
-            queue_name=lane, status="ENQUEUED", limit=at_most, load_input=False
+            queue_name=self.full_name(lane), status="ENQUEUED", limit=at_most, load_input=False
         )
         return len(found)
 

@@ -128,11 +128,10 @@ class Runner(Protocol):
         ...
 
 
-def ends_of(text: str, most: int = MAX_SHOWN) -> str:
+def ends_of(text: str) -> str:
     """A text, or its first and last characters with the number of those left out."""
-    if len(text) <= 2 * most:
-        return text
-    return f"{text[:most]}\n[{len(text) - 2 * most:,} characters left out]\n{text[-most:]}"
+    most, left = MAX_SHOWN, len(text) - 2 * MAX_SHOWN
+    return text if left <= 0 else f"{text[:most]}\n[{left:,} characters left out]\n{text[-most:]}"
 
 
 def as_prompt(messages: Sequence[Mapping[str, str]]) -> str:
@@ -141,13 +140,10 @@ def as_prompt(messages: Sequence[Mapping[str, str]]) -> str:
     The number occurs in none of the messages, so no author can forge a message of another role.
     Raises InvalidInput for an invalid message.
     """
-    problems = [
-        problem
-        for index, message in enumerate(messages)
-        for problem in _message_problems(message, f"messages[{index}]")
-    ]
-    if not messages:
-        problems.append(Problem("messages", "required", "is empty", "at least one message"))
+    missing = Problem("messages", "required", "is empty", "at least one message")
+    problems = [] if messages else [missing]
+    for index, message in enumerate(messages):
+        problems += _message_problems(message, f"messages[{index}]")
     raise_problems("the messages are invalid", problems)
     marker = _marker(messages)
     head = f"Messages begin with [{marker} ROLE].\n"

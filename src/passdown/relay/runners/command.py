@@ -21,10 +21,9 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.arguments import raise_problems
 from passdown.core.intake import as_error
-from passdown.core.schema import check
+from passdown.core.schema import check, value_of
 from passdown.core.text import excerpt
 from passdown.errors import Problem
-from passdown.relay.relay_file import RUNNER_SHAPE
 from passdown.relay.run import RunnerOptions
 from passdown.relay.runners import AgentReply, AgentRequest
 
@@ -222,16 +221,14 @@ class _RunningProcess:
     def _register(self) -> None:
         self._control.setblocking(False)
         self._select.register(self._control, selectors.EVENT_READ, self._listen)
-        for file, read in (
-            (self._guard.stdout, self._read_out),
-            (self._guard.stderr, self._read_err),
+        for file, event, move in (
+            (self._guard.stdout, selectors.EVENT_READ, self._read_out),
+            (self._guard.stderr, selectors.EVENT_READ, self._read_err),
+            (self._guard.stdin, selectors.EVENT_WRITE, self._write),
         ):
             if file is not None:
                 os.set_blocking(file.fileno(), False)
-                self._select.register(file, selectors.EVENT_READ, read)
-        if self._guard.stdin is not None:
-            os.set_blocking(self._guard.stdin.fileno(), False)
-            self._select.register(self._guard.stdin, selectors.EVENT_WRITE, self._write)
+                self._select.register(file, event, move)
 
     def _decide(self, *, is_late: bool) -> None:
         """Whether the program has to end now. Once it has exited, no limit counts."""
@@ -343,6 +340,9 @@ class CommandRunner:
 
     def __call__(self, asked: AgentRequest) -> AgentReply:
         """Run the program once; a failure is in the reply."""
+        if sys.platform == "win32":
+            text = "Commands as agents don't run on Windows; use WSL."
+            return AgentReply(failure="not_started", error=text)
         prompt = asked.prompt.encode("utf-8", "replace")
         limits = self.limits._replace(stop=asked.is_stopped)
         if asked.timeout_s is not None:
@@ -378,18 +378,11 @@ class CommandRunner:
         return ProcessSpec((self.argv[0], *rest), self._environment(asked), folder, prompt_file)
 
     def _environment(self, asked: AgentRequest) -> dict[str, str]:
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in _OWN_VARIABLES and (self.pass_env is None or name in self.pass_env)
-        }
-        own = (asked.task, asked.agent, asked.run, asked.store)
-        return {
-            **inherited,
-            **self.env,
-            **asked.env,
-            **{name: value for name, value in zip(_OWN_VARIABLES, own, strict=True) if value},
-        }
+        names = set(os.environ if self.pass_env is None else self.pass_env) - set(_OWN_VARIABLES)
+        inherited = {name: value for name, value in os.environ.items() if name in names}
+        own = zip(_OWN_VARIABLES, (asked.task, asked.agent, asked.run, asked.store), strict=True)
+        named = {name: value for name, value in own if value}
+        return {**inherited, **self.env, **asked.env, **named}
 
 
 def _prompt_file(prompt: bytes) -> str:
@@ -419,19 +412,13 @@ def _reply(
 ) -> AgentReply:
     text, is_replaced = _decoded(ran.out)
     failure = ran.ended if ran.ended != "exit" or ran.exit_code else ""
-    evidence: dict[str, str] = {}
-    if ran.err:
-        evidence["stderr"] = _decoded(ran.err)[0]
+    evidence = {"stderr": _decoded(ran.err)[0]} if ran.err else {}
     if failure and text:
-        evidence["stdout_head"] = text[:_SHOWN]
-        evidence["stdout_tail"] = text[_SHOWN:][-_SHOWN:]
-    notes: list[str] = []
-    if ran.left:
-        notes.append(f"It left {ran.left} processes running; they were ended.")
-    if ran.taken < given:
-        notes.append(f"It read {ran.taken:,} of {given:,} bytes of the prompt.")
-    if notes:
-        evidence["notes"] = " ".join(notes)
+        evidence |= {"stdout_head": text[:_SHOWN], "stdout_tail": text[_SHOWN:][-_SHOWN:]}
+    left = f"It left {ran.left} processes running; they were ended." if ran.left else ""
+    unread = f"It read {ran.taken:,} of {given:,} bytes of the prompt." if ran.taken < given else ""
+    if left or unread:
+        evidence["notes"] = f"{left} {unread}".strip()
     return AgentReply(
         text=text,
         exit_code=ran.exit_code,
@@ -456,20 +443,17 @@ def _decoded(data: bytes) -> tuple[str, bool]:
 
 
 def _failure_text(ran: ProcessResult, order: ProcessSpec, limits: ProcessLimits) -> str:
-    program = excerpt(order.argv[0], 200)
+    program, code = excerpt(order.argv[0], 200), ran.exit_code or 0
     if ran.ended == "not_started":
         return _not_started(ran, program, excerpt(order.folder, 200))
-    if ran.ended == "timeout":
-        return f"{program} took longer than {limits.timeout_s:.4g} s and was ended."
-    if ran.ended == "flood":
-        return f"{program} wrote more than {limits.max_output:,} bytes and was ended."
-    if ran.ended == "stopped":
-        return f"{program} was stopped."
-    if ran.ended == "lost":
-        return f"{program} was lost: its guard ended first."
-    code = ran.exit_code or 0
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"{program} ended with {how}."
+    how = {
+        "timeout": f"took longer than {limits.timeout_s:.4g} s and was ended.",
+        "flood": f"wrote more than {limits.max_output:,} bytes and was ended.",
+        "stopped": "was stopped.",
+        "lost": "was lost: its guard ended first.",
+        "exit": f"ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}.",
+    }
+    return f"{program} {how[ran.ended]}"
 
 
 def _not_started(ran: ProcessResult, program: str, folder: str) -> str:
@@ -492,7 +476,7 @@ def _not_started(ran: ProcessResult, program: str, folder: str) -> str:
 
 def _checked(options: dict[str, Any]) -> RunnerOptions:
     """The options of a command, held to their declaration; then its placeholders."""
-    plain, checks = check(RUNNER_SHAPE, options)
+    plain, checks = check(RunnerOptions, options)
     problems = [as_error(problem) for problem in checks.problems()]
     if os.name != "posix":
         message = "programs can't be run safely here"
@@ -504,8 +488,7 @@ def _checked(options: dict[str, Any]) -> RunnerOptions:
     elif not problems:
         problems = _placeholder_problems(argv, plain["prompt"])
     raise_problems("the command is invalid", problems)
-    given: dict[str, Any] = {**plain, "command": tuple(argv)}
-    return RunnerOptions(**given)
+    return value_of(RunnerOptions, plain)
 
 
 def _placeholder_problems(argv: Sequence[str], prompt: str) -> list[Problem]:

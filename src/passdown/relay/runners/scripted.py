@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
 
@@ -71,23 +72,26 @@ class CallableRunner:
         try:
             answer: Any = self.function(asked)
             if inspect.isawaitable(answer):
-                answer = _awaited(answer, asked, self._limit(asked))
+                limits = [s for s in (self.timeout_s, asked.timeout_s) if s is not None]
+                answer = _awaited(answer, asked, min(limits, default=None))
         except _Cancelled as error:
             reply = AgentReply(failure=error.failure, error=str(error))
         except Exception as error:  # noqa: BLE001 (an agent's error is a failed reply)
-            reply = _raised(error)
+            lines = "".join(traceback.format_exception(error)).strip().splitlines()
+            evidence = {"traceback": "\n".join(lines[-_LAST_LINES:])}
+            text = f"The function raised {type(error).__name__}."
+            reply = AgentReply(failure="raised", error=text, evidence=evidence)
         else:
-            reply = _as_reply(answer)
+            reply = AgentReply(text=answer) if isinstance(answer, str) else answer
+            if not isinstance(reply, AgentReply):
+                text = f"The function returned {type(answer).__name__} instead of text."
+                reply = AgentReply(failure="wrong_type", error=text)
         return replace(
             reply,
             seconds=reply.seconds or time.monotonic() - started,
             bytes_in=reply.bytes_in or _size("".join(m["content"] for m in asked.messages)),
             bytes_out=reply.bytes_out or _size(reply.text),
         )
-
-    def _limit(self, asked: AgentRequest) -> float | None:
-        limits = [limit for limit in (self.timeout_s, asked.timeout_s) if limit is not None]
-        return min(limits) if limits else None
 
 
 def as_runner(given: Runner | Function) -> Runner:
@@ -109,27 +113,15 @@ def _awaited(
     answer: Awaitable[FunctionResult], asked: AgentRequest, limit: float | None
 ) -> FunctionResult:
     """The result of an awaitable, in its own loop; raises _Cancelled if it took too long."""
+    watched = _watched(answer, asked, limit)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_watched(answer, asked, limit))
+        return asyncio.run(watched)
     # This thread has a running loop, and loops can't be nested.
-    found: list[FunctionResult | BaseException] = []
-
-    def in_thread() -> None:
-        try:
-            found.append(asyncio.run(_watched(answer, asked, limit)))
-        except BaseException as error:  # noqa: BLE001 (raised again by the caller)
-            found.append(error)
-
     context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(in_thread,), daemon=True)
-    thread.start()
-    thread.join()
-    (result,) = found
-    if isinstance(result, BaseException):
-        raise result
-    return result
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(context.run, asyncio.run, watched).result()
 
 
 async def _watched(
@@ -151,48 +143,28 @@ async def _watched(
     return task.result()
 
 
-def _as_reply(answer: object) -> AgentReply:
-    if isinstance(answer, AgentReply):
-        return answer
-    if isinstance(answer, str):
-        return AgentReply(text=answer)
-    error = f"The function returned {type(answer).__name__} instead of text."
-    return AgentReply(failure="wrong_type", error=error)
-
-
-def _raised(error: Exception) -> AgentReply:
-    lines = "".join(traceback.format_exception(error)).strip().splitlines()
-    evidence = {"traceback": "\n".join(lines[-_LAST_LINES:])}
-    text = f"The function raised {type(error).__name__}."
-    return AgentReply(failure="raised", error=text, evidence=evidence)
-
-
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def write_files(folder: str, files: Mapping[str, str]) -> None:
     """Write texts in a folder; raises InvalidInput, and writes none, if a path leads out of it."""
-    problems = [_link_problem(folder, path) for path in files]
+    problems: list[Problem] = []
+    root = os.path.realpath(folder)
+    for path in files:
+        real = os.path.realpath(os.path.join(root, *path.split("/")))
+        if os.path.commonpath([root, real]) != root:  # by a link
+            message = f"{path} leads out of the working folder"
+            where, expected = f"files.{path}", "a file inside it"
+            problems.append(Problem(where, "path_escapes_root", message, expected))
     if not folder or not os.path.isdir(folder):
         problems = [Problem("workdir", "required", "the working folder does not exist", "a folder")]
-    if found := [problem for problem in problems if problem]:
-        raise InvalidInput("the files can't be written", found)
+    raise_problems("the files can't be written", problems)
     for path, text in files.items():
         target = os.path.join(folder, *path.split("/"))
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "w", encoding="utf-8", newline="") as file:
             file.write(text)
-
-
-def _link_problem(folder: str, path: str) -> Problem | None:
-    """Refuse a path that a link leads out of the folder."""
-    root = os.path.realpath(folder)
-    real = os.path.realpath(os.path.join(root, *path.split("/")))
-    if os.path.commonpath([root, real]) == root:
-        return None
-    message = f"{path} leads out of the working folder"
-    return Problem(f"files.{path}", "path_escapes_root", message, "a file inside it")
 
 
 def commit_files(folder: str, paths: Sequence[str], message: str, agent: str) -> None:
@@ -202,10 +174,8 @@ def commit_files(folder: str, paths: Sequence[str], message: str, agent: str) ->
     """
     from passdown.relay.git import Repository
 
-    address = f"{agent}@passdown.invalid"
-    roles = ("AUTHOR", "COMMITTER")
-    author = {f"GIT_{role}_NAME": agent for role in roles}
-    author |= {f"GIT_{role}_EMAIL": address for role in roles}
+    author = {f"GIT_{role}_NAME": agent for role in ("AUTHOR", "COMMITTER")}
+    author |= {f"GIT_{r}_EMAIL": f"{agent}@passdown.invalid" for r in ("AUTHOR", "COMMITTER")}
     try:
         repository = Repository(folder)
         repository.run("add", "--", *paths)
@@ -229,7 +199,6 @@ def _own_file_problems(name: object, path: str) -> list[Problem]:
 
 
 _TEXT = Text(lambda value, path: text_problems(value, path, required=False, max_length=MAX_TEXT))
-_FILES = Map(_TEXT, key=Text(_own_file_problems))
 
 
 @shape
@@ -336,18 +305,15 @@ def _by_agent(
             given = f"{type(visits).__name__} given"
             problems.append(Problem(path, "wrong_type", given, "a list: one entry per visit"))
             continue
-        found[str(name)] = tuple(
-            _attempts(entry, f"{path}[{index}]", problems)
-            for index, entry in enumerate(cast("Sequence[object]", visits))
-        )
+        attempts: list[tuple[ScriptEntry, ...]] = []
+        for at, entry in enumerate(cast("Sequence[object]", visits)):
+            within, given = f"{path}[{at}]", {f"{path}[{at}]": entry}
+            if isinstance(entry, Sequence) and not isinstance(entry, str | bytes):
+                several = cast("Sequence[object]", entry)
+                given = {f"{within}[{i}]": each for i, each in enumerate(several)}
+            attempts.append(tuple(_entry(e, where, problems) for where, e in given.items()))
+        found[str(name)] = tuple(attempts)
     return found
-
-
-def _attempts(entry: object, path: str, problems: list[Problem]) -> tuple[ScriptEntry, ...]:
-    if isinstance(entry, Sequence) and not isinstance(entry, str | bytes):
-        entries = cast("Sequence[object]", entry)
-        return tuple(_entry(each, f"{path}[{i}]", problems) for i, each in enumerate(entries))
-    return (_entry(entry, path, problems),)
 
 
 def _entry(entry: object, path: str, problems: list[Problem]) -> ScriptEntry:
@@ -380,9 +346,8 @@ def _play(entry: ScriptedReply, asked: AgentRequest) -> AgentReply:
 
 def _sleep(seconds: float, asked: AgentRequest) -> str:
     """Wait; returns what ended the wait early (stopped or timeout), or ""."""
-    now = time.monotonic()
-    ends = now + seconds
-    limit = float("inf") if asked.timeout_s is None else now + asked.timeout_s
+    ends = time.monotonic() + seconds
+    limit = ends - seconds + (float("inf") if asked.timeout_s is None else asked.timeout_s)
     while (left := min(ends, limit) - time.monotonic()) > 0:
         if asked.is_stopped():
             return "stopped"

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from passdown.search.minilm.model import Encoder, Floats
 
-
 _MAX_CHARACTERS = 200_000
 
 

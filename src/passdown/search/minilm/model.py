@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.int8]
     Rows = Sequence[Sequence[int]]
 
-
 _VARINT, _EIGHT, _BLOCK, _FOUR = 0, 1, 2, 5
 _VARINT_BYTES = 10
 
@@ -114,9 +113,7 @@ class Norm(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A matrix of bytes with one row per feature that it makes, what makes numbers of each row,
-    and what is added to each feature.
-    """
+    """A matrix of bytes, a row per feature that it makes; each row's scale and bias."""
 
     matrix: Bytes
     scale: Floats

@@ -7,9 +7,8 @@ from passdown.errors import MissingExtra
 try:
     from passdown.store.postgres.store import PostgresStore
 except ImportError as error:
-    raise MissingExtra(
-        f"a store in PostgreSQL needs the package psycopg, which isn't there ({error})",
-        next_step="Install it: pip install 'passdown[postgres]'",
+    raise MissingExtra.named(
+        "postgres", f"a store in PostgreSQL needs the package psycopg, which isn't there ({error})"
     ) from error
 
 __all__ = ["PostgresStore"]

@@ -15,12 +15,12 @@ from passdown.errors import (
     StoreUnavailable,
 )
 from passdown.store import secrets_in_url
-from passdown.store.errors import UNKNOWN, damaged, not_storable
+from passdown.store.protocol import UNKNOWN, damaged, not_storable
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from passdown.store.postgres.location import Location
+    from passdown.store.postgres.connections import Location
 
 
 NOTHING = "Nothing was written. "

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, LiteralString, cast
 
 import psycopg
 
-from passdown.errors import ForeignSchema, NewerSchema, NotFound, StoreUnavailable
+from passdown.errors import ForeignSchema, NotFound, StoreUnavailable
 from passdown.store import migrations
 from passdown.store.postgres.connections import refuse_unsafe, run_statement, set_up
 from passdown.store.postgres.errors import error_text
 
 if TYPE_CHECKING:
-    from passdown.store.postgres.connections import WatchedConnection
-    from passdown.store.postgres.location import Location
+    from passdown.store.postgres.connections import Location, WatchedConnection
 
 
 FOLDER = os.path.join(migrations.FOLDER, "postgres")
@@ -54,12 +53,7 @@ def prepare(
 
 def check(connection: WatchedConnection, location: Location, version: int) -> None:
     """Refuse a schema that is newer than this release, or isn't what the migrations give."""
-    known = newest()
-    if version > known:
-        raise NewerSchema(
-            f"{location.shown} has schema version {version}; this release knows up to {known}",
-            next_step="Use the newer release that made it; it has been left untouched.",
-        )
+    migrations.refuse_newer(location.shown, version, FOLDER)
     actual, expected = schema_text(connection, location), expected_text(version)
     if actual != expected:
         differing = sorted(set(actual.splitlines()) ^ set(expected.splitlines()))

@@ -12,18 +12,18 @@ import psycopg
 
 from passdown import tracing
 from passdown.errors import StoreBusy, StoreError
-from passdown.store.errors import damage
 from passdown.store.postgres import schema
 from passdown.store.postgres.connections import (
     Pool,
     WatchedConnection,
     connect,
+    parse_location,
     refuse_unsafe,
     run_statement,
 )
 from passdown.store.postgres.errors import NOTHING, translated_errors
-from passdown.store.postgres.location import parse_location
 from passdown.store.postgres.session import READ, WRITE, AnswerPending, Session
+from passdown.store.protocol import damage
 from passdown.store.statements import Reader, Writer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from passdown.core.rows import EntryRow, SearchTerm
     from passdown.errors import Problem
     from passdown.store.entries import SharedEntry
-    from passdown.store.postgres.pipeline import PendingResult
+    from passdown.store.postgres.session import PendingResult
     from passdown.store.protocol import Progress, Question, Run
 
 

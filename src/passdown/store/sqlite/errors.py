@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from passdown.errors import StoreBusy, StoreError, StoreUnavailable
-from passdown.store.errors import UNKNOWN, damaged, not_storable
+from passdown.store.protocol import UNKNOWN, damaged, not_storable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from passdown.core.files import give_name
 from passdown.errors import InvalidInput, Problem, StoreUnavailable, UnsafeStore
-from passdown.store.errors import damaged
+from passdown.store.files import give_name
+from passdown.store.protocol import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

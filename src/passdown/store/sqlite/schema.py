@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from passdown.errors import ForeignSchema, NewerSchema, StoreUnavailable
-from passdown.store.migrations import FOLDER, expected_schema, migrations, newest_version
+from passdown.errors import ForeignSchema, StoreUnavailable
+from passdown.store.migrations import (
+    FOLDER,
+    expected_schema,
+    migrations,
+    newest_version,
+    refuse_newer,
+)
 from passdown.store.statements import load_statements
 
 if TYPE_CHECKING:
@@ -78,19 +84,14 @@ def _check(connection: apsw.Connection, path: str) -> bool:
             f"{path} is a database, but not a Passdown store",
             next_step="Name another file; this one has been left untouched.",
         )
-    known = newest()
-    if version > known:
-        raise NewerSchema(
-            f"{path} has schema version {version}; this release knows up to {known}",
-            next_step="Use the newer release that made it; the file has been left untouched.",
-        )
+    refuse_newer(path, version, _FOLDER)
     if version == 0 or schema_text(connection) != expected_schema(_FOLDER, version):
         raise ForeignSchema(
             f"the schema of {path} is not the one that Passdown makes (version {version})",
             next_step="Something was added to or taken from the file. It has been left untouched; "
             "restore a backup beside it.",
         )
-    return version == known
+    return version == newest()
 
 
 def switch_to_wal(connection: apsw.Connection, timeout_s: float) -> None:

@@ -12,7 +12,7 @@ import apsw
 
 from passdown import tracing
 from passdown.errors import Damaged, StoreUnavailable
-from passdown.store.errors import damage, not_storable
+from passdown.store.protocol import damage, not_storable
 from passdown.store.search_queries import LAST
 from passdown.store.sqlite import files, schema
 from passdown.store.sqlite.errors import (

@@ -1,41 +1,168 @@
-"""`switch`, `artifact`, `rules` and `measure`: the whole context of an agent that takes over."""
+"""`brief`, `why`, `context`, `switch`, `artifact`, `rules`, `measure`: what an agent is given."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from passdown.cli.briefs import print_warnings
-from passdown.cli.output import (
-    counted,
-    heading,
-    line,
-    pairs,
-    print_error,
-    print_findings,
-    print_json,
-    print_problems,
-    progress_bar,
-    row_printer,
-    table,
-    terminal_width,
-    value_printer,
-    verbatim,
-)
+from passdown.cli import output as out
 from passdown.cli.parsing import Budget, comma_list, command, operation
-from passdown.cli.session import Session, UsageError, read_input
-from passdown.core.text import visible
+from passdown.cli.session import Session, UsageError, plain, read_input
+from passdown.core.calls import COMMANDS
+from passdown.core.text import first_few, visible
 from passdown.errors import InvalidInput, NotFound, PassdownError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from passdown.core.types import JsonObject
-    from passdown.workspace.growth import ContextGrowth, GrowthStep
+    from passdown.errors import Problem
+    from passdown.workspace.growth import ContextGrowth
     from passdown.workspace.rules import RulesInjected
     from passdown.workspace.switches import ArtifactCheck, Switch
+
+_MAX_DISPLACED = 12
+
+
+@command(
+    "brief",
+    "T-1 --agent coder",
+    "T-1 --agent coder --budget 300 --counter chars4 --tag money",
+    "T-1 --agent coder --format yaml --no-record",
+    "T-1 --check prompt.txt",
+    like="brief",
+    without=("names",),
+    alone={"check": (), "left_out": ("agent", "budget", "counter", "tags")},
+    choices={"format": ("markdown", "plain", "yaml", "json", "summary", "injection")},
+    help={
+        "agent": "who it is for; default: PASSDOWN_AGENT, else your user name",
+        "record": "don't record that it was delivered",
+        "check": "FILE: whether this brief is still current; exit code 1 when it isn't",
+        "left_out": "list the addresses of what it leaves out instead",
+    },
+)
+def brief(
+    session: Session,
+    task: str,
+    *,
+    agent: str | None = None,
+    check: str | None = None,
+    left_out: bool = False,
+    **options: Any,
+) -> int:
+    """Print what an agent needs to know about a task, within a budget."""
+    with session.open() as workspace:
+        if check:
+            text = read_input(check).decode(errors="replace")
+            return out.print_freshness(session, workspace.context.check(task, text), task)
+        if left_out:
+            asked = {name: options[name] for name in ("budget", "counter", "tags")}
+            agent = session.author(agent)
+            rest = workspace.context.left_out(task, agent=agent, names=COMMANDS, **asked)
+            session.show(rest, lambda rest: [out.line(address) for address in rest])
+            return 0
+        with out.busy("reading"):
+            found = workspace.brief(task, agent=session.author(agent), names=COMMANDS, **options)
+    session.show(found, lambda found: out.verbatim(found.text.removesuffix("\n")))
+    if not session.as_json:
+        print_warnings(found.warnings)
+    return 0
+
+
+def print_warnings(warnings: Iterable[Problem]) -> None:
+    """Print warnings on standard error, apart from the text."""
+    for problem in warnings:
+        print(visible(f"{problem.level}: {problem.line()}"), file=sys.stderr)
+
+
+_print_reason = out.value_printer(
+    "kind, status, recorded in=recorded_in_version, agent, delivered=told, why=reason, "
+    "came first=displaced_by",
+    lambda found: f"{found['item']}  {found['title']}",
+    kind=lambda found: found["kind"].replace("_", " "),
+    recorded_in_version=lambda found: f"version {found['recorded_in_version']}",
+    agent=lambda found: f"{found['agent']}, {out.counted(found['briefs'], 'brief')} so far",
+    displaced_by=lambda found: first_few(found.get("displaced_by", []), _MAX_DISPLACED),
+)
+_print_deliveries = out.row_printer(
+    "at (UTC)=at, length, as=kind, version, budget, asked=query",
+    "",
+    whole="",
+    short="asked",
+    budget=lambda time: f"{time['budget']} {time['counter']}" if time["budget"] else "",
+)
+
+
+def print_why(found: JsonObject) -> None:
+    """Print whether an item was in an agent's brief, when, and what came first otherwise."""
+    _print_reason(found)
+    if found["times"]:
+        out.line()
+        _print_deliveries(found["times"])
+
+
+operation(
+    "why",
+    print_why,
+    "T-1#d3 --agent coder",
+    "T-1#d3 --agent coder --json",
+    help={"agent": "the agent that the brief was for"},
+)
+
+
+@command(
+    "context",
+    "T-2",
+    "T-2 --for computed --complexity easy --explain",
+    "T-2 --for compact",
+    flags={"purpose": "--for"},
+    help={
+        "purpose": "next: what its dependencies pass on, and its steps (default); "
+        "computed: what bears on it; compact: itself in 2,000 characters",
+        "complexity": "how much is computed; default: normal",
+        "explain": "why each computed entry is in",
+    },
+)
+def context(
+    session: Session,
+    task: str,
+    *,
+    purpose: Literal["next", "computed", "compact"] = "next",
+    complexity: Literal["easy", "normal", "complex"] | None = None,
+    explain: bool = False,
+) -> None:
+    """Print what earlier tasks pass on to a task."""
+    if purpose != "computed" and (explain or complexity):
+        raise UsageError("--explain and --complexity belong to --for computed")
+    with session.open() as workspace:
+        if purpose == "computed":
+            found = workspace.context.computed(task, complexity=complexity or "normal")
+            document = found.to_dict()
+            if explain:
+                document["explanation"] = found.explained()
+            text = found.explained() if explain else found.text().rstrip("\n")
+            session.show(document, lambda _: out.verbatim(text))
+        elif purpose == "compact":
+            compact = {"task": task, "text": workspace.context.compact(task)}
+            session.show(compact, lambda found: out.verbatim(found["text"]))
+        else:
+            document = {"task": task, "text": workspace.context.injection(task)}
+            document["next_steps"] = plain(workspace.context.next_steps(task))
+            session.show(document, _print_next)
+
+
+def _print_next(found: JsonObject) -> None:
+    if found["text"]:
+        out.verbatim(found["text"].rstrip("\n"))
+    else:
+        out.line(f"{found['task']} depends on no task")
+    if found["next_steps"]:
+        out.line()
+        out.line(f"next steps of {found['task']}")
+        for step in found["next_steps"]:
+            out.line(f"{step['address']}  {step['priority']}  {step['step']}", 2)
 
 
 @command(
@@ -45,7 +172,6 @@ if TYPE_CHECKING:
     "T-1 --prompt - --active planner < prompt.txt",
     like="context.prompt",
     without=("text",),
-    finds_task=True,
     help={
         "to_agent": "who takes over",
         "from_agent": "who leaves; default: who has the task",
@@ -94,7 +220,7 @@ def switch(
 
 def _print_switch(found: Switch) -> None:
     if sys.stdout.isatty():
-        verbatim(found.text.removesuffix("\n"))
+        out.verbatim(found.text.removesuffix("\n"))
     else:
         # A model gets the profile as it is in its file, whatever it holds.
         _write_bytes(found.text.encode() + (b"" if found.text.endswith("\n") else b"\n"))
@@ -124,15 +250,15 @@ def _prompt(session: Session, path: str, *, active: str, **options: Any) -> None
         known = error if is_ours else PassdownError(f"{error}", code="failed")
         if session.as_json:
             said: JsonObject = {"text": text, "agent": active, "switched": None}
-            print_json({**said, "error": known.to_dict()})
+            out.print_json({**said, "error": known.to_dict()})
             return
         _write_bytes(given)
-        print_error(known, as_json=False)
+        out.print_error(known, as_json=False)
         print("the prompt was passed on unchanged", file=sys.stderr)
         return
     if session.as_json:
         switched = found.switched.to_dict() if found.switched else None
-        print_json({"text": found.text, "agent": found.agent, "switched": switched})
+        out.print_json({"text": found.text, "agent": found.agent, "switched": switched})
         return
     _write_bytes(found.text.encode(errors="surrogateescape"))
     print_warnings(found.switched.warnings if found.switched else ())
@@ -140,12 +266,12 @@ def _prompt(session: Session, path: str, *, active: str, **options: Any) -> None
 
 operation(
     "artifact save",
-    value_printer(
+    out.value_printer(
         "path, from_agent, version", lambda saved: f"{saved['file']} waits for {saved['to_agent']}"
     ),
     "T-1 --to tester",
     method="context.save_switch",
-    line="leave an artifact for an agent that comes later",
+    line="save an artifact for a later agent",
     help={"to_agent": "who it waits for", "from_agent": "default: who has the task"},
 )
 
@@ -171,7 +297,7 @@ def artifact_list(session: Session, *, task: str | None = None, agent: str | Non
     empty = f"nothing is waiting for {agent}" if agent else "no artifacts"
     columns = "task, at (UTC)=at, from=from_agent, to=to_agent, version, state, file"
     states = {True: "consumed", False: "waiting"}
-    print_rows = row_printer(columns, empty, state=lambda entry: states[entry["consumed"]])
+    print_rows = out.row_printer(columns, empty, state=lambda entry: states[entry["consumed"]])
     session.show(found, print_rows)
 
 
@@ -183,13 +309,13 @@ def artifact_check(session: Session, files: list[str]) -> int:
     if session.as_json:
         plain = {path: [p._asdict() for p in each.problems] for path, each in found.items()}
         known = [path for path, each in found.items() if each.is_known]
-        print_json({"sound": is_sound, "files": plain, "compared": known})
+        out.print_json({"sound": is_sound, "files": plain, "compared": known})
         return int(not is_sound)
     for path, each in found.items():
         verdict = "sound" if each.is_known else "well formed; not compared (no record of this file)"
         is_wrong = any(problem.level == "error" for problem in each.problems)
-        line(f"{path}: {'not sound' if is_wrong else verdict}")
-        print_problems(each.problems)
+        out.line(f"{path}: {'not sound' if is_wrong else verdict}")
+        out.print_problems(each.problems)
     return int(not is_sound)
 
 
@@ -205,7 +331,7 @@ def _compare_artifact(session: Session, path: str) -> ArtifactCheck:
     except NotFound:
         if session.named_store:
             raise
-        return ArtifactCheck(check_artifact(data), is_known=False)
+        return ArtifactCheck(check_artifact(data)[1], is_known=False)
     with workspace:
         return compare_artifact(workspace, path, data)
 
@@ -224,7 +350,7 @@ def artifact_show(session: Session, file: str, *, markdown: bool = False) -> Non
         raise UsageError("--markdown doesn't go with --json")
     data = read_input(file)
     text = artifact_view(data) if markdown else data.decode(errors="replace")
-    session.show(read_artifact(data), lambda _: verbatim(text.rstrip("\n")))
+    session.show(read_artifact(data), lambda _: out.verbatim(text.rstrip("\n")))
 
 
 @command(
@@ -252,7 +378,7 @@ def artifact_template(
         file.write(text)
 
 
-_print_domains = row_printer(
+_print_domains = out.row_printer(
     "layer, domain=name, for=trigger, rules=count, file",
     "no rules; they belong in .passdown/rules",
     whole="layer,domain",
@@ -261,14 +387,9 @@ _print_domains = row_printer(
 )
 
 
-def _print_rule_report(report: JsonObject) -> None:
-    _print_domains(report["domains"])
-    print_findings(report["problems"])
-
-
 operation(
     "rules list",
-    _print_rule_report,
+    lambda report: (_print_domains(report["domains"]), out.print_findings(report["problems"])),
     "",
     line="list every domain of rules; exit code 1 when a file has errors",
     fails=lambda report: any(problem["level"] == "error" for problem in report.problems),
@@ -294,15 +415,15 @@ def rules_show(session: Session, name: str) -> None:
 def _print_rules(found: list[JsonObject]) -> None:
     for index, domain in enumerate(found):
         if index:
-            line()
-        heading(f"{domain['name']} ({domain['layer_name']}, {domain['file']})")
-        pairs([(key, domain[key]) for key in ("trigger", "recall", "exclude", "bracket")], 2)
+            out.line()
+        out.heading(f"{domain['name']} ({domain['layer_name']}, {domain['file']})")
+        out.pairs([(key, domain[key]) for key in ("trigger", "recall", "exclude", "bracket")], 2)
         for rule in domain["rules"]:
-            line(f"- {rule}")
+            out.line(f"- {rule}")
 
 
 def _print_injected(found: RulesInjected) -> None:
-    verbatim(found.text.rstrip("\n"))
+    out.verbatim(found.text.rstrip("\n"))
     said = [problem.line() for problem in found.problems]
     if found.over_budget:
         said.append(f"{found.over_by} tokens over the budget of {found.bracket}; none can be cut")
@@ -371,13 +492,13 @@ def context_limit(text: str) -> Limit:
     types={"chain": comma_list, "check": context_limit},
     flags={"decisions": "--decisions", "files": "--files", "blockers": "--blockers"},
     help={
-        "personas": "DIR: NAME.md files: plays a story with them, in a new folder",
+        "personas": "DIR: profiles (NAME.md): simulates switches between them in a new folder",
         "task": "instead: the switches that were recorded of this task",
-        "chain": "AGENTS: with commas; default: all, in order",
+        "chain": "AGENTS: comma-separated; default: all, in order",
         "switches": "how many; default: once round the chain",
-        "decisions": "N: that each agent leaves; default: 5",
-        "files": "N: that each agent leaves; default: 10",
-        "blockers": "N: that each agent leaves; default: 2",
+        "decisions": "N: decisions per agent; default: 5",
+        "files": "N: files per agent; default: 10",
+        "blockers": "N: blockers per agent; default: 2",
         "svg": "FILE: write a picture",
         "check": "LIMIT: exit code 1 when the last context has more tokens, or more %% of the one "
         "without",
@@ -416,7 +537,7 @@ def measure(
         with session.open() as workspace:
             found = recorded_growth(workspace, task, counter or "")
     else:
-        progress = progress_bar("measuring")
+        progress = out.progress_bar("measuring")
         found = measure_growth(personas or "", counter=counter, progress=progress, **given)
     if svg:
         with open(svg, "w", encoding="utf-8") as file:
@@ -425,7 +546,7 @@ def measure(
     is_over = most is not None and found.last.context > most
     is_lost = bool(found.kept and found.kept.lost)
     if session.as_json:
-        print_json({**found.to_dict(), "limit": most, "passed": not (is_over or is_lost)})
+        out.print_json({**found.to_dict(), "limit": most, "passed": not (is_over or is_lost)})
     else:
         print_growth(found)
         _print_conclusions(found, check, svg)
@@ -435,61 +556,49 @@ def measure(
 def print_growth(found: ContextGrowth) -> None:
     """Print a row per switch, with a bar: # is the context, . is what it would be without."""
     most = max(max(step.without, step.context) for step in found.steps) or 1
-    is_narrow = 0 < terminal_width() < _WIDE_TERMINAL
-    rows = [
-        [
-            step.number,
-            step.agent,
-            f"{step.profile:,}",
-            f"{step.without:,}",
-            f"{step.context:,}",
-            f"{step.on_top:,}",
-            _saved(step),
-            step.summaries,
-            step.brief,
-            "" if is_narrow else _bar(step.context / most, step.without / most),
-        ]
-        for step in found.steps
-    ]
-    names = (
-        *("switch", "agent", "profile", "without", "with", "on top", "saved"),
-        *("summaries", "brief", "bar"),
-    )
-    table(names, rows, whole=names[:-1], short=("bar",))
+    is_narrow = 0 < out.terminal_width() < _WIDE_TERMINAL
+    rows: list[JsonObject] = []
+    for step in found.steps:
+        is_more = step.context > step.without
+        saved = f"more: {step.context - step.without:,}" if is_more else f"{step.saved:.1f} %"
+        inked = max(round(step.context / most * _BAR), 1)
+        bar = "#" * inked + "." * max(round(step.without / most * _BAR) - inked, 0)
+        row = {**step.to_dict(), "saved": saved, "bar": "" if is_narrow else bar}
+        sizes = ("profile", "without", "context", "on_top")
+        rows.append({**row, **{name: f"{row[name]:,}" for name in sizes}})
+    _print_steps(rows)
 
 
-def _saved(step: GrowthStep) -> str:
-    if step.context > step.without:
-        return f"more: {step.context - step.without:,}"
-    return f"{step.saved:.1f} %"
-
-
-def _bar(context: float, without: float) -> str:
-    inked = max(round(context * _BAR), 1)
-    return "#" * inked + "." * max(round(without * _BAR) - inked, 0)
+_print_steps = out.row_printer(
+    "switch=number, agent, profile, without, with=context, on_top, saved, summaries, brief, bar",
+    "",
+    short="bar",
+)
 
 
 def _print_conclusions(found: ContextGrowth, most: Limit | None, picture: str | None) -> None:
     last = found.last
-    line(
+    out.line(
         f"tokens by {found.counter}; without: every profile, each time it was loaded "
         f"(each once: {found.each_once:,}); on top: what comes with the profile"
     )
     if found.pays_from:
-        line(f"shorter than without from switch {found.pays_from} on")
+        out.line(f"shorter than without from switch {found.pays_from} on")
     else:
-        line(f"not shorter than without within {counted(len(found.steps), 'switch', 'switches')}")
+        out.line(
+            f"not shorter than without within {out.counted(len(found.steps), 'switch', 'switches')}"
+        )
     if found.kept:
         total = found.kept.found + found.kept.reachable + len(found.kept.lost)
-        line(
+        out.line(
             f"of {total} facts that must not get lost: {found.kept.found} in the last context, "
             f"{found.kept.reachable} one step away, {len(found.kept.lost)} lost"
         )
         for text in found.kept.lost[:20]:
-            line(f"lost: {text}", 2)
+            out.line(f"lost: {text}", 2)
     if most is not None:
         verdict = "within" if last.context <= most.most(last.without) else "over"
         said = f"{last.context:,} tokens; the limit is {most.said(last.without)}"
-        line(f"the last context is {verdict} the limit: {said}")
+        out.line(f"the last context is {verdict} the limit: {said}")
     if picture:
-        line(f"picture: {picture}")
+        out.line(f"picture: {picture}")

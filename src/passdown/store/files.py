@@ -1,4 +1,4 @@
-"""Give files their names."""
+"""Give files their names, and private folders."""
 
 from __future__ import annotations
 
@@ -14,3 +14,14 @@ def give_name(temporary: str, target: str) -> None:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
             raise
         os.replace(temporary, target)
+
+
+def make_private(folder: str) -> None:
+    """Make a folder, and those above it that are missing, for their owner alone."""
+    if not os.path.isdir(folder):
+        make_private(os.path.dirname(folder))
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(folder):  # else another process made it at the same moment
+                raise
