@@ -7,7 +7,7 @@ from passdown.workspace.knowledge_tool import KnowledgeTool
 
 with passdown.open(".") as ws:
     ws.create_task("T-1", title="Sessions", agent="architect")
-    states = AgentStates(ws, on_setup=lambda agent: print(f"{agent} starts afresh"))
+    states = AgentStates(ws, on_setup=lambda agent: print(f"{agent} is in SETUP"))
 
     states.lease("coder", "T-1")
     try:

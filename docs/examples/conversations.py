@@ -4,10 +4,10 @@ from passdown.relay.conversations import Conversations, approve, ask, review
 
 
 def model(messages: list[dict[str, str]]) -> str:
-    """Stands for a call of a language model: it sees the whole context and gives a text."""
-    told = [message["content"] for message in messages if message["role"] == "assistant"]
-    if told:
-        return f"APPROVED: I stand by '{told[0]}'"
+    """Replace this with a model call: it gets the whole context and returns a text."""
+    said = [message["content"] for message in messages if message["role"] == "assistant"]
+    if said:
+        return f"APPROVED: I stand by '{said[0]}'"
     return "CHANGES: keep the session in a cookie"
 
 
@@ -31,4 +31,4 @@ with passdown.open(".") as ws:
     states.lease("coder-1", "T-2")
     talk = conversations.with_peer("coder-1")
     print([message.role for message in talk.messages()])
-    print(len(talk.transcript()), "things were said in all")
+    print(len(talk.transcript()), "messages in the transcript")

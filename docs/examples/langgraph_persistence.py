@@ -20,7 +20,7 @@ def ask(question: str) -> State:
 
 def answer(state: State) -> State:
     question = state["messages"][-1].content
-    if question == "Slowly, please":  # meanwhile somebody else is faster
+    if question == "Slowly, please":  # meanwhile another run is faster
         graph.invoke(ask("Me first"), thread)
     return {"messages": [AIMessage(f"Answer to {question!r}")]}
 
@@ -38,14 +38,14 @@ with passdown.open(".") as ws:
         graph.invoke(ask(question), thread)
     print(graph.get_state(thread).values["messages"][-1].content)
 
-    # A run that began before another one ended would overwrite it: it is refused.
+    # A run that started before another one ended would overwrite it: it is refused.
     try:
         graph.invoke(ask("Slowly, please"), thread, durability="sync")
     except Conflict as error:
         print(type(error).__name__)
     print(graph.get_state(thread).values["messages"][-1].content)
 
-    # Going on from an earlier checkpoint on purpose makes a branch.
+    # Continuing from an earlier checkpoint on purpose creates a branch.
     history = list(graph.get_state_history(thread))
     first = next(each for each in history if len(each.values["messages"]) == 2)
     branch = graph.invoke(ask("Cancel it"), first.config)

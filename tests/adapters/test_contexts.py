@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import urllib.request
 from datetime import UTC, datetime, timedelta, timezone
@@ -20,6 +19,7 @@ from passdown.adapters.states import AgentState, astep, context_of, handoff_upda
 from passdown.core.integrity import compare_states, state_checksum
 from passdown.errors import InvalidInput
 from passdown.mcp.tools import call_tool
+from tests.processes import run_python
 from tests.serving import Lent, served
 
 if TYPE_CHECKING:
@@ -376,7 +376,7 @@ def test_the_storys_names_are_taken_in_a_handoff(
         assert "unknown_field" not in codes
     else:
         (tmp_path / "h.json").write_text(json.dumps(handoff))
-        ended = subprocess.run(
+        ended = run_python(
             [sys.executable, "-m", "passdown", "handoff", "h.json"],
             cwd=tmp_path,
             capture_output=True,
@@ -452,9 +452,9 @@ def through(
         words = ["handoff", "h.json"]
     else:
         words = ["decide", given["summary"], "--why", given["rationale"], "--task", given["task"]]
-        words += ["--agent", given["agent"], "--at", given["timestamp"]]
+        words += ["--agent", given["agent"], "--time", given["timestamp"]]
         words += [f"--artifact={name}" for name in given["related_artifacts"]]
-    ended = subprocess.run(
+    ended = run_python(
         [sys.executable, "-m", "passdown", *words],
         cwd=tmp_path,
         capture_output=True,

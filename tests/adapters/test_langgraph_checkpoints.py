@@ -43,11 +43,11 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import passdown
-from passdown.adapters.langgraph.checkpoint_streams import INDEX_INTERVAL, StrictSerializer
-from passdown.adapters.langgraph.checkpoints import LedgerSaver
+from passdown.adapters.langgraph.checkpoints import INDEX_INTERVAL, LedgerSaver, StrictSerializer
 from passdown.core.record import Record, seal
 from passdown.errors import Conflict, Damaged, InvalidInput
 from passdown.workspace.streams import WorkspaceStreams
+from tests.processes import Process
 from tests.sizes import example_count
 
 if TYPE_CHECKING:
@@ -262,9 +262,7 @@ def test_of_two_processes_from_one_parent_one_is_refused(tmp_path: Path, tries: 
             saver.put(config(f"thread-{number}"), checkpoint({}, {}, "parent"), told, {})
         command = [sys.executable, "-m", "tests.adapters.checkpoint_writer", str(tmp_path)]
         writers = [
-            subprocess.Popen(
-                [*command, name, str(tries)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-            )
+            Process([*command, name, str(tries)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
             for name in "ab"
         ]
         printed = [writer.communicate()[0].split() for writer in writers]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import inspect
 import json
 import logging
 import operator
-import subprocess
 import sys
 import threading
 from itertools import count, pairwise
@@ -21,11 +21,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import (  # pyright: ignore[reportMissingTypeStubs]
     END,
     START,
+    MessagesState,
     StateGraph,
 )
 from langgraph.types import Command, Overwrite, Send
 
 import passdown
+from passdown import tools
 from passdown.adapters import langgraph as adapter
 from passdown.adapters.langgraph import (
     HandoffGraph,
@@ -34,9 +36,17 @@ from passdown.adapters.langgraph import (
     replay,
     transitions,
 )
-from passdown.adapters.states import AgentState, add_messages, context_of, message, plain
+from passdown.adapters.states import (
+    AgentState,
+    add_messages,
+    agent_state,
+    context_of,
+    message,
+    plain,
+)
 from passdown.errors import GateRefused, IntegrityViolation, InvalidInput, NotFound
 from passdown.testing import fixed_clock
+from tests.processes import run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,6 +117,31 @@ def chain(ws: Workspace, nodes: dict[str, Any], **options: Any) -> HandoffGraph:
     for source, target in pairwise(names):
         graph.add_edge(source, target)
     return graph
+
+
+def test_a_node_that_calls_a_model_itself_gets_the_brief_of_what_was_handed_to_it(
+    ws: Workspace,
+) -> None:
+    """In words that a model can act on, with decisions that were given in the handoff alone."""
+    seen: list[tuple[str, Any]] = []
+
+    def coder(state: Work) -> Plain:
+        seen.append((tools.opening_text(ws, "T-1", "coder"), context_of(dict(state))))
+        return {}
+
+    handoff = {
+        "outcome": "partial",
+        "summary": "Half done.",
+        "decisions": [{"summary": "JWT in a cookie", "rationale": "scripts cannot read it"}],
+        "blockers": [{"blocker": "no signing key"}],
+        "suggested_next_steps": [{"step": "Write the middleware"}],
+    }
+    chain(ws, {"planner": gives({"handoff": handoff}), "coder": coder}).compile().invoke({})
+    [(text, context)] = seen
+    for words in ("JWT in a cookie", "no signing key", "Write the middleware"):
+        assert words in text
+    assert "ws." not in text
+    assert [each.summary for each in context.decisions] == ["JWT in a cookie"]
 
 
 @pytest.mark.promise("S0-1", "S0-39")
@@ -341,14 +376,8 @@ def test_conditions_are_named_recorded_and_replayed(ws: Workspace) -> None:
 @pytest.mark.promise("S0-31")
 def test_every_edge_needs_a_name_and_a_way_on(ws: Workspace) -> None:
     graph = HandoffGraph(ws, "T-1", Work)
-    with pytest.raises(InvalidInput, match="no name"):
-        graph.add_edge_when("a", lambda _: True, "b")
-
-    async def awaited(_state: Any) -> bool:
-        return True
-
-    with pytest.raises(InvalidInput, match="awaited"):
-        graph.add_edge_when("a", awaited, "b")
+    with pytest.raises(InvalidInput, match="a function"):
+        graph.add_edge_when("a", cast("Any", True), "b")
     graph.add_node("a", says("a")).add_edge(START, "a")
     graph.add_edge_when("a", lambda _: False, END, name="never")
     with pytest.raises(InvalidInput, match="duplicate"):
@@ -359,6 +388,84 @@ def test_every_edge_needs_a_name_and_a_way_on(ws: Workspace) -> None:
     assert ws.files.state_document("T-1")["handoffs"] == []
     with pytest.raises(InvalidInput, match="compiled"):
         graph.add_edge("a", END)
+
+
+@pytest.mark.promise("F-3")
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_graph_is_built_as_langgraphs_own(ws: Workspace, is_async: bool) -> None:
+    """Nodes named by their functions, sequences, conditions without a name or awaited, several
+    targets, LangGraph's own state of messages; the end of the graph completes the task.
+    """
+
+    def planner(state: MessagesState) -> Plain:
+        return {"messages": [AIMessage(f"after {len(state['messages'])}")]}
+
+    def coder(_state: MessagesState) -> Plain:
+        return {"messages": [AIMessage("written")]}
+
+    async def is_good(state: Any) -> bool:
+        await asyncio.sleep(0)
+        return len(state["messages"]) > 3
+
+    graph = HandoffGraph(ws, "T-1", MessagesState)
+    graph.add_sequence([planner, ("Code Reviewer", coder)]).add_node(says("x"), metadata={})
+    graph.add_node("tester", coder).add_edge(START, "planner")
+    graph.add_conditional_edges("Code Reviewer", lambda _: ["tester", "turn"])
+    graph.add_edge_when("tester", is_good, END).add_edge("tester", "planner").add_edge("turn", END)
+    app, given = graph.compile(), {"messages": [HumanMessage("Go")]}
+    state = asyncio.run(app.ainvoke(given)) if is_async else app.invoke(given)
+    assert [each.content for each in state["messages"]][:3] == ["Go", "after 1", "written"]
+    found = transitions(ws, state["run"])
+    assert [(each.source, each.targets, each.condition) for each in found] == [
+        ("planner", ("Code-Reviewer",), ""),
+        ("Code-Reviewer", ("tester", "turn"), "Code Reviewer chooses=tester,turn"),
+        ("tester", (), "is_good"),
+        ("turn", (), ""),
+    ]
+    listed = ws.files.state_document("T-1")["handoffs"]
+    assert [each.get("to_agent", "") for each in listed][1:3] == ["tester", "turn"]
+    assert ws.task("T-1").status == "completed"
+    assert replay(ws, state["run"], agent_state(MessagesState)) == plain(state)
+    assert graph.replay(state["run"]) == plain(state)
+
+
+def of_state(state: Plain) -> str:
+    return state["ticket"]
+
+
+def of_config(_state: Plain, config: Plain) -> str:
+    return config["configurable"]["ticket"]
+
+
+@pytest.mark.promise("F-3")
+@pytest.mark.parametrize("task", [of_state, of_config])
+def test_one_graph_serves_many_tasks(ws: Workspace, task: Any) -> None:
+    """By a function of the state, or of the state and the configuration."""
+
+    class Ticket(AgentState, total=False):
+        ticket: str
+
+    graph = HandoffGraph(ws, task, Ticket)
+    graph.add_sequence([("planner", says("planner")), ("coder", says("coder"))])
+    app = graph.add_edge(START, "planner").add_edge("coder", END).compile(LedgerSaver(ws))
+    for name in ("A-1", "A-2"):
+        ws.create_task(name, title="Login", agent="planner")
+        config: Any = {"configurable": {"thread_id": name, "ticket": name}}
+        app.invoke({"messages": [], "ticket": name}, config)
+    assert [ws.task(each).status for each in ("A-1", "A-2", "T-1")] == [*["completed"] * 2, "open"]
+    assert len(ws.files.state_document("A-1")["handoffs"]) == 2
+    with pytest.raises((InvalidInput, KeyError)):
+        app.invoke({"messages": [], "ticket": ""}, {"configurable": {"thread_id": "x"}})
+
+
+@pytest.mark.promise("F-3")
+def test_a_send_from_a_condition_is_refused_with_what_to_do(ws: Workspace) -> None:
+    graph = chain(ws, {"planner": says("planner"), "coder": says("coder")})
+    graph.add_conditional_edges("planner", lambda _: [Send("coder", {}), Send("coder", {})])
+    with pytest.raises(InvalidInput, match="Send gives the receiver another state") as refused:
+        graph.compile().invoke({"messages": []})
+    assert "which run at the same time" in refused.value.problems[0].expected
+    assert ws.files.state_document("T-1")["handoffs"] == []
 
 
 @pytest.mark.promise("S0-32")
@@ -413,13 +520,15 @@ def test_mistakes_in_a_graph_are_named_before_it_runs(ws: Workspace) -> None:
         messages: list[Any]
 
     with pytest.raises(InvalidInput, match="current_agent"):
-        HandoffGraph(ws, "T-1", Foreign)
+        handoff_node(says("a"), agent="a", workspace=ws, task="T-1", state=Foreign)
+    with pytest.raises(InvalidInput, match="a TypedDict"):
+        HandoffGraph(ws, "T-1", int)
     with pytest.raises(NotFound):
         HandoffGraph(ws, "T-9")
     graph = HandoffGraph(ws, "T-1")
-    for name in ("not a name", "assistant"):
-        with pytest.raises(InvalidInput):
-            graph.add_node(name, says("x"))
+    for name in ("  ", 7):
+        with pytest.raises(InvalidInput, match="name"):
+            graph.add_node(cast("Any", name), says("x"))
     with pytest.raises(InvalidInput):
         graph.add_node("coder", cast("Any", 7))
     graph.add_edge("ghost", "spectre")
@@ -715,7 +824,7 @@ def test_the_page_shows_the_example_and_what_it_prints(tmp_path: Path, name: str
     page = PAGE.read_text("utf-8")
     example = ROOT / "docs" / "examples" / name
     assert f"```python\n{example.read_text('utf-8')}```" in page
-    printed = subprocess.run(
+    printed = run_python(
         [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert f"```text\n{printed}```" in page
@@ -724,3 +833,41 @@ def test_the_page_shows_the_example_and_what_it_prints(tmp_path: Path, name: str
 def test_the_page_has_every_public_name() -> None:
     own = set(adapter.__all__) - {"LedgerSaver", "RecallStore", "Transition"}
     assert [name for name in own if f"`{name}(" not in PAGE.read_text("utf-8")] == []
+
+
+NAMES = {
+    "Research Agent": "Research-Agent",
+    "Assistant": "assistant-agent",
+    "研究员": "agent-" + hashlib.sha256("研究员".encode()).hexdigest()[:8],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_agent_is_named_as_people_write_it(ws: Workspace, name: str) -> None:
+    """The graph has the name, state and ledger a stable id; the way there and back is recorded,
+    the run is replayed, and at its end the task is completed.
+    """
+    graph = HandoffGraph(ws, "T-1")
+
+    def first(state: Any) -> Any:
+        is_back = len(state["messages"]) > 1
+        said = {"messages": [message("planned", "planner")]}
+        return said if is_back else Goto(update=said, goto=name)
+
+    graph.add_node("planner", first)
+    graph.add_node(name, says("done"))
+    graph.add_edge(START, "planner").add_edge(name, "planner").add_edge("planner", END)
+    app = graph.compile()
+    result = app.invoke({"messages": []})
+    handoffs = [ws.show(f"T-1#h{number}") for number in (1, 2)]
+    ends = [(each.from_agent, each.to_agent) for each in handoffs]
+    assert ends == [("planner", NAMES[name]), (NAMES[name], "planner")]
+    assert [each.source for each in transitions(ws, result["run"])][1] == NAMES[name]
+    assert graph.replay(result["run"]) == plain(result)
+    assert ws.task("T-1").phase == "completed"
+
+
+def test_two_names_with_one_id_are_refused(ws: Workspace) -> None:
+    graph = HandoffGraph(ws, "T-1").add_node("Research Agent", says("x"))
+    with pytest.raises(InvalidInput, match="Research-Agent"):
+        graph.add_node("Research  Agent", says("y"))

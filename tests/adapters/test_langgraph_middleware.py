@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langgraph.checkpoint.memory import InMemorySaver
 
 from passdown.adapters.langgraph import BriefMiddleware, HandoffGraph, handoff_tool
-from passdown.adapters.langgraph.middleware import handoff_index, paired_messages
+from passdown.adapters.langgraph.agents import handoff_index, paired_messages
 from passdown.adapters.states import AgentState, message
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput
@@ -211,7 +211,7 @@ def test_an_agent_keeps_what_a_person_tells_it(ws: Workspace) -> None:
     assert shown[0][1].startswith("# T-1 for coder")
     assert shown[1] == ("human", "Go on")
     with pytest.raises(InvalidInput):
-        BriefMiddleware(ws, "T-1", "not a name")
+        BriefMiddleware(ws, "T-1", " ")
     with pytest.raises(InvalidInput, match="budget"):
         BriefMiddleware(ws, "T-1", "coder", budget=0)
 

@@ -283,3 +283,29 @@ def test_a_workspace_that_is_awaited_serves_as_well(tmp_path: Path) -> None:
             assert (await app.aget_state(THREAD)).values["run"] == result["run"]
 
     asyncio.run(work())
+
+
+@pytest.mark.promise("F-3")
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_turns_are_on_record_however_checkpoints_are_written(
+    ws: Workspace, durability: str
+) -> None:
+    """Also those before a node that fails."""
+
+    def planner(_state: Any) -> Plain:
+        return {"messages": [message("planned", "planner")]}
+
+    def coder(state: Any) -> Plain:
+        if len(state["messages"]) > 1:
+            raise RuntimeError("no")
+        return {"messages": [message("written", "coder")]}
+
+    graph = HandoffGraph(ws, "T-1").add_sequence([planner, coder]).add_edge(START, "planner")
+    app = graph.add_edge("coder", END).compile(LedgerSaver(ws))
+    state = app.invoke({"messages": []}, THREAD, durability=durability)
+    assert [each.source for each in transitions(ws, state["run"])] == ["planner", "coder"]
+    assert replay(ws, state["run"]) == plain(state)
+    with pytest.raises(RuntimeError):
+        app.invoke({"messages": []}, THREAD, durability=durability)
+    [failed] = {*states.runs(ws)} - {state["run"]}
+    assert [each.source for each in transitions(ws, failed)] == ["planner"]

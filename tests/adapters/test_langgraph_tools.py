@@ -12,11 +12,11 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from passdown.adapters.langgraph import HandoffGraph, handoff_tool, transitions
+from passdown.adapters.langgraph import BriefMiddleware, HandoffGraph, handoff_tool, transitions
 from passdown.adapters.states import AgentState, plain
-from passdown.adapters.tools import handoff_schema
 from passdown.core.intake import check_handoff
 from passdown.errors import InvalidInput
+from passdown.tools import handoff_schema
 from tests.adapters.scripted_chat import (
     ScriptedChat,
     calls,
@@ -88,8 +88,10 @@ def test_the_schema_is_short_and_what_it_asks_for_is_a_handoff(ws: Workspace) ->
     tool = handoff_tool("coder", workspace=ws, task="T-1")
     assert (tool.name, tool.metadata) == ("transfer_to_coder", {"__handoff_destination": "coder"})
     assert tool.tool_call_schema == {**schema, "description": tool.description}
+    other = handoff_tool("Research Agent", workspace=ws, task="T-1")
+    assert other.metadata == {"__handoff_destination": "Research Agent"}
     with pytest.raises(InvalidInput):
-        handoff_tool("not a name", workspace=ws, task="T-1")
+        handoff_tool(" ", workspace=ws, task="T-1")
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -201,6 +203,56 @@ def test_a_supervisor_hands_on_what_its_model_filled_in(ws: Workspace, is_async:
     assert contents[0] == "Build a login"
     assert "written" in contents
     assert contents[-1] == "all done"
+
+
+@pytest.mark.promise("F-4")
+@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("has_middleware", [False, True])
+def test_what_workers_come_back_with_is_recorded_and_in_the_next_brief(
+    ws: Workspace, is_async: bool, has_middleware: bool
+) -> None:
+    """By a worker's middleware at once, else when the supervisor hands off again."""
+    models = {
+        "coder": ScriptedChat(answers=[says("Written in login.py.")]),
+        "tester": ScriptedChat(answers=[says("All 12 tests pass.")]),
+    }
+    workers = [
+        create_agent(
+            model,
+            tools=[look],
+            name=name,
+            middleware=[
+                BriefMiddleware(
+                    ws, "T-1", name, back_to="The Planner" if has_middleware else "", budget=500
+                )
+            ],
+        )
+        for name, model in models.items()
+    ]
+    planner = ScriptedChat(
+        answers=[
+            calls(("transfer_to_coder", GOOD)),
+            calls(("transfer_to_tester", {"outcome": "completed", "summary": "Test it."})),
+            says("all done"),
+        ]
+    )
+    tools = [handoff_tool(name, workspace=ws, task="T-1") for name in models]
+    ws.update_task("T-1", agent="planner", holder="The-Planner", take=True)
+    builder = create_supervisor(workers, model=planner, tools=tools, supervisor_name="The Planner")
+    app = builder.compile(InMemorySaver())
+    _ = asyncio.run(app.ainvoke(START, config())) if is_async else app.invoke(START, config())
+    ways = [
+        ("The-Planner", "coder", "Design agreed."),
+        ("coder", "The-Planner", "Written in login.py."),
+        ("The-Planner", "tester", "Test it."),
+        ("tester", "The-Planner", "All 12 tests pass."),
+    ]
+    assert handoffs(ws) == (ways if has_middleware else ways[:3])
+    brief = str(models["tester"].shown[0][0].content)
+    assert "Written in login.py." in brief
+    assert "Use JWT" in brief
+    assert ws.task("T-1").holder == ("The-Planner" if has_middleware else "tester")
 
 
 def test_in_a_graph_of_handoffs_a_transfer_is_recorded_once(ws: Workspace) -> None:

@@ -33,7 +33,7 @@ from passdown.adapters.memory import (
     prepare_memory,
     project_folder,
 )
-from passdown.core.knowledge import edge_key, relations_of, with_relation
+from passdown.core.graph import Node, edge_key, relations_of, with_relation
 from passdown.errors import MissingExtra
 from passdown.knowledge.graph_files import EdgeFile, read_graph
 from passdown.workspace.search import default_embedder
@@ -59,9 +59,9 @@ MEANINGS = {
 
 
 async def filled(memory: Memory, others: int) -> None:
-    """Many memories that are worded like the decisions: at once, or a hundred at a time."""
+    """Many memories that are worded like the decisions, written at once."""
     texts = [f"We decided on buttons, colour {number}" for number in range(others)]
-    if isinstance(memory, ChromaMemory):  # which takes long to write them one by one
+    if isinstance(memory, ChromaMemory):
         folder, name = memory._folder, memory._name  # pyright: ignore[reportPrivateUsage]
         with folder.turn(name, writes=True) as collection:
             collection.upsert(
@@ -71,13 +71,12 @@ async def filled(memory: Memory, others: int) -> None:
                 embeddings=trigrams(texts),
             )
         return
-    for start in range(0, others, 100):
-        await asyncio.gather(
-            *(
-                memory.store_embedding(f"other {number}", texts[number])
-                for number in range(start, min(others, start + 100))
-            )
-        )
+    about = {"metadata": "{}"}
+    nodes = [
+        Node(f"{MEMORY_PREFIX}other {number}", "insight", text, (), {"description": text, **about})
+        for number, text in enumerate(texts)
+    ]
+    await asyncio.to_thread(memory.workspace.knowledge.add, nodes, agent="memory")
 
 
 @pytest.mark.promise("S0-14")
@@ -395,7 +394,7 @@ def test_without_chromadb_the_error_says_how_to_install_it(
 ) -> None:
     """The module can be imported without it; making a memory can't."""
     monkeypatch.setitem(sys.modules, "chromadb", None)
-    with pytest.raises(MissingExtra, match=r"pip install passdown\[chroma\]"):
+    with pytest.raises(MissingExtra, match=r"pip install 'passdown\[chroma\]"):
         ChromaMemory(tmp_path, "shop")
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.adapters.openai_agents import LedgerSession, history_tool, since_handoff
-from passdown.adapters.openai_agents.sessions import ItemLog, handed_log
-from passdown.adapters.tools import HistoryLine, fit_lines
 from passdown.core.tokens import vocabulary
+from passdown.tools.history import HistoryLine, ItemLog, fit_lines, handed_log
 from tests.adapters.openai_scripts import agent, decision, go, hand, inputs, last, lookup, transfer
 
 if TYPE_CHECKING:

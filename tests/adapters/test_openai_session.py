@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -20,16 +19,18 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.adapters.openai_agents import LedgerSession
-from passdown.adapters.openai_agents.sessions import MAX_RECORD_CHARS, first_complete
+from passdown.adapters.openai_agents.sessions import first_complete
 from passdown.core.tokens import vocabulary
 from passdown.errors import InvalidInput
+from passdown.tools.history import MAX_RECORD_CHARS
 from tests.adapters.openai_scripts import QUIET, agent, go, inputs, last, lookup
+from tests.processes import run_python
 from tests.sizes import example_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WRITER = Path(__file__).with_name("openai_writer.py")
+ROOT = Path(__file__).resolve().parent.parent.parent
 tokens = vocabulary("o200k_base")
 
 
@@ -137,9 +138,8 @@ def test_it_answers_as_the_sdks_own_session(steps: list[tuple[str, int]]) -> Non
 def test_processes_that_add_at_once_lose_nothing(ws: passdown.Workspace, tmp_path: Path) -> None:
     """Pairs stay together, and each taken back is one that counted."""
     count, names = 12, ("left", "right")
-    command = [sys.executable, str(WRITER), str(tmp_path), str(count), *names]
-    root = Path(__file__).resolve().parent.parent.parent
-    subprocess.run(command, cwd=root, check=True, timeout=240)
+    writer = [sys.executable, "-m", "tests.adapters.openai_writer", str(tmp_path), str(count)]
+    run_python([*writer, *names], cwd=ROOT, check=True)
     session = LedgerSession("shared", ws)
     texts = [each.item["content"] for each in session.transcript()]
     assert sorted(texts) == sorted(

@@ -11,7 +11,7 @@ import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -40,6 +40,7 @@ from passdown.adapters.states import (
 )
 from passdown.errors import IntegrityViolation, InvalidInput, NotFound
 from passdown.testing import fixed_clock
+from tests.processes import run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -427,9 +428,9 @@ def test_what_is_not_plain_is_named_with_all_its_places(ws: Workspace) -> None:
         "too_deep",
         "wrong_type",
     ]
-    for target in ("not a name", "assistant"):
-        with pytest.raises(InvalidInput):
-            handoff_update({}, target)
+    for target in ("  ", 7):
+        with pytest.raises(InvalidInput, match="target"):
+            handoff_update({}, cast("Any", target))
     with pytest.raises(InvalidInput, match="list returned"):
         step(lambda _: [1], {}, agent="planner", workspace=ws, task="T-1")
     with pytest.raises(InvalidInput, match="handoff"):
@@ -444,7 +445,7 @@ def test_without_a_framework_it_takes_under_thirty_lines(tmp_path: Path) -> None
     source = example.read_text("utf-8")
     assert len(source.splitlines()) < 30
     assert f"```python\n{source}```" in page
-    printed = subprocess.run(
+    printed = run_python(
         [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert f"```text\n{printed}```" in page
@@ -468,7 +469,10 @@ assert len(add_messages([message("a", "x")], [message("b", "y")])) == 2
 for found in pkgutil.walk_packages(passdown.__path__, "passdown."):
     if found.name.startswith("passdown.adapters.langgraph.") or found.name.endswith("__main__"):
         continue
-    importlib.import_module(found.name)
+    try:
+        importlib.import_module(found.name)
+    except MissingExtra:
+        assert found.name.startswith("passdown.adapters."), found.name
 with passdown.open(".") as ws:
     ws.create_task("T-1", title="Login", agent="planner")
     step(lambda state: {"plan": 1}, {}, agent="planner", to="coder", workspace=ws, task="T-1")

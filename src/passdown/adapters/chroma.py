@@ -25,19 +25,19 @@ from passdown.adapters.memory import (
     PreparedMemory,
     checked_decision,
     decision_relations,
+    decision_result,
     project_folder,
+    searchable,
 )
-from passdown.core.handoff import Decision
-from passdown.core.items import searched_text
-from passdown.core.knowledge import Relation
-from passdown.core.schema import value_of
+from passdown.core.graph import Relation
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
 from passdown.knowledge.graph_files import EdgeFile, named_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from passdown.core.knowledge import RelatedNode
+    from passdown.core.graph import RelatedNode
+    from passdown.core.handoff import Decision
 
     Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
@@ -130,10 +130,7 @@ def import_chromadb() -> Any:
     try:
         import chromadb
     except ImportError as error:
-        raise MissingExtra(
-            "the package chromadb is not installed",
-            next_step="Install it: pip install passdown[chroma]",
-        ) from error
+        raise MissingExtra.named("chroma", "the package chromadb is not installed") from error
     return chromadb
 
 
@@ -229,7 +226,7 @@ class ChromaMemory(CheckedMemory):
     def _decide(self, decision: Decision, task: str | None) -> str:
         """Store a decision under agent and time, and a number if those are taken."""
         entry = checked_decision(decision, task)
-        document = "\n".join(filter(None, searched_text("d", entry)))
+        document = searchable("d", entry)
         vector = self._vector(document)
         fields = {"type": "decision", "agent": entry["agent"], "task": task or ""}
         fields["json"] = json.dumps(entry, ensure_ascii=False)
@@ -246,14 +243,8 @@ class ChromaMemory(CheckedMemory):
     def _decisions(self, text: str, agent: str, k: int) -> list[DecisionResult]:
         is_decision: dict[str, Any] = {"type": "decision"}
         where = {"$and": [is_decision, {"agent": agent}]} if agent else is_decision
-        return [
-            DecisionResult(
-                each.key,
-                value_of(Decision, json.loads(each.fields["json"])),
-                each.score,
-            )
-            for each in self._nearest(text, where, k)
-        ]
+        found = self._nearest(text, where, k)
+        return [decision_result(each.key, each.fields["json"], each.score) for each in found]
 
     def _nearest(self, text: str, where: dict[str, Any] | None, k: int) -> list[_Match]:
         vector = self._vector(text)

@@ -19,22 +19,27 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast, runtime_checkable
 
+from passdown.adapters.shared import note_stored
 from passdown.adapters.state_schema import plain
-from passdown.adapters.tools import note_stored
 from passdown.core.arguments import number_problems, raise_problems, text_type_problems
-from passdown.core.graph import MAX_ID, MAX_VALUE, Edge, Node, is_reference, summary_line
+from passdown.core.graph import (
+    MAX_ID,
+    MAX_VALUE,
+    Edge,
+    Node,
+    RelatedNode,
+    Relation,
+    edge_key,
+    is_reference,
+    matching_relations,
+    relations_of,
+    summary_line,
+)
 from passdown.core.handoff import Decision
 from passdown.core.index_entries import KNOWLEDGE, is_key_only
 from passdown.core.intake import check_entry
 from passdown.core.items import searched_text
 from passdown.core.kinds import WORKSPACE_TASK, parse_address
-from passdown.core.knowledge import (
-    RelatedNode,
-    Relation,
-    edge_key,
-    matching_relations,
-    relations_of,
-)
 from passdown.core.names import agent_problems, id_problems, path_problems
 from passdown.core.redaction import redact, redact_value
 from passdown.core.rows import MEMORY_PREFIX, NODE_PREFIX
@@ -437,9 +442,7 @@ class LedgerMemory(CheckedMemory):
     def _text(self, address: str) -> str:
         parsed = parse_address(address)
         letter = parsed.letter if parsed else "d"
-        return "\n".join(
-            filter(None, searched_text(letter, self.workspace.show(address).to_dict()))
-        )
+        return searchable(letter, self.workspace.show(address).to_dict())
 
     def _relate(self, relation: Relation) -> None:
         source, name, target = relation
@@ -514,23 +517,24 @@ class DecisionMemory:
         """
         entry = checked_decision(decision, task or None)
         base = f"decision-{entry['agent']}-{entry['at']}"
-        text = "\n".join(filter(None, searched_text("d", entry)))
-        fields: dict[str, Any] = {"type": "decision", "agent": entry["agent"]}
-        fields |= {"timestamp": entry["at"]}
-        fields |= {"rationale": entry["rationale"], "task": task}
-        artifacts: list[str] = entry.get("artifacts", [])
-        document = json.dumps(entry, ensure_ascii=False)
-        fields |= {"related_artifacts": artifacts, "decision": document}
+        text = searchable("d", entry)
+        fields: dict[str, Any] = {
+            "type": "decision",
+            "agent": entry["agent"],
+            "timestamp": entry["at"],
+            "rationale": entry["rationale"],
+            "task": task,
+            "related_artifacts": entry.get("artifacts", []),
+            "decision": json.dumps(entry, ensure_ascii=False),
+        }
         known = {each.key: each.decision for each in await self._all_near(text)}
         number, key = 1, base
         while key in known and as_plain(known[key]) != as_plain(value_of(Decision, entry)):
             number += 1
             key = f"{base}-{number}"
         await self._memory.store_embedding(key, text, fields)
-        for relation in decision_relations(key, entry, task or None, {*entry.get("artifacts", ())}):
-            await self._memory.store_relationship(
-                relation.source, relation.target, relation.relation
-            )
+        for each in decision_relations(key, entry, task or None, fields["related_artifacts"]):
+            await self._memory.store_relationship(each.source, each.target, each.relation)
         note_stored(key)
         return key
 
@@ -549,7 +553,11 @@ class DecisionMemory:
         limit = k
         while True:
             found = await self._memory.search_similar(text[:MAX_QUERY], limit)
-            decisions = [_decision_result(each) for each in found if _is_decision(each, agent)]
+            decisions = [
+                decision_result(each.key, each.metadata["decision"], each.score)
+                for each in found
+                if _is_decision(each, agent)
+            ]
             if len(decisions) >= k or len(found) < limit or limit >= MAX_K:
                 return decisions
             limit = min(MAX_K, 2 * limit)
@@ -561,9 +569,9 @@ def _is_decision(found: MemoryResult, agent: str) -> bool:
     return is_one and (not agent or fields.get("agent") == agent)
 
 
-def _decision_result(found: MemoryResult) -> DecisionResult:
-    decision = value_of(Decision, json.loads(found.metadata["decision"]))
-    return DecisionResult(found.key, decision, found.score)
+def decision_result(key: str, document: str, score: float) -> DecisionResult:
+    """A decision that was found, from its JSON."""
+    return DecisionResult(key, value_of(Decision, json.loads(document)), score)
 
 
 def checked_decision(decision: Decision, task: str | None) -> dict[str, Any]:
@@ -580,6 +588,11 @@ def checked_decision(decision: Decision, task: str | None) -> dict[str, Any]:
     raise_problems(REFUSED, errors, next_step="Fix these and try again.")
     clean: Any = redact_value(entry)[0]
     return {name: value for name, value in clean.items() if value not in (None, "", [])}
+
+
+def searchable(letter: str, entry: Mapping[str, Any]) -> str:
+    """The text of an item by which it is found."""
+    return "\n".join(filter(None, searched_text(letter, dict(entry))))
 
 
 def decision_relations(

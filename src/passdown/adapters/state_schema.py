@@ -22,7 +22,6 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-    is_typeddict,
 )
 
 from passdown.core.schema import as_plain
@@ -281,16 +280,30 @@ class StateField(TypedDict):
 
 
 @cache
-def fields_of(schema: type[Any]) -> dict[str, StateField]:
-    """The fields of a state's shape by name; InvalidInput unless it extends `AgentState`."""
-    if not is_typeddict(schema):
+def agent_state(schema: type[Any]) -> type[Any]:
+    """A TypedDict with the fields of `AgentState` as well, such as for `MessagesState`.
+
+    One that has them is given back. Raises InvalidInput for anything but a TypedDict.
+    """
+    # Those of typing_extensions aren't the typing module's.
+    if dict not in getattr(schema, "__mro__", ()) or not hasattr(schema, "__required_keys__"):
         problem = Problem("state", "wrong_type", f"{schema!r:.80}", "a TypedDict")
         raise InvalidInput("the state can't be used", [problem])
-    hints = get_type_hints(schema, include_extras=True)
-    missing = [name for name in get_type_hints(AgentState) if name not in hints]
+    own = get_type_hints(schema, include_extras=True)
+    hints = {**get_type_hints(AgentState, include_extras=True), **own}
+    if hints.keys() == own.keys():
+        return schema
+    return cast("Any", TypedDict)(schema.__name__, hints, total=False)
+
+
+@cache
+def fields_of(schema: type[Any]) -> dict[str, StateField]:
+    """The fields of a state's shape by name; InvalidInput unless it extends `AgentState`."""
+    hints = get_type_hints(agent_state(schema), include_extras=True)
+    missing = [name for name in hints if name not in get_type_hints(schema)]
     if missing:
         problems = [Problem(name, "required", "is missing", "a field") for name in missing]
-        step = "Make the state a subclass of passdown.adapters.states.AgentState."
+        step = "Make the state with passdown.adapters.states.agent_state, or extend AgentState."
         raise InvalidInput("the state can't be used", problems, next_step=step)
     return {name: _field(hint) for name, hint in hints.items()}
 

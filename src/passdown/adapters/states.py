@@ -12,14 +12,17 @@ import logging
 import threading
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from passdown.adapters.shared import async_twin, stored_keys, streams_of
 from passdown.adapters.state_schema import (
     AgentState,
     Plain,
     add_decisions,
     add_messages,
     add_warnings,
+    agent_state,
     apply_update,
     as_list,
     field_of,
@@ -28,55 +31,51 @@ from passdown.adapters.state_schema import (
     plain,
     plain_text,
 )
-from passdown.adapters.tools import async_twin, local_workspace, stored_keys, workspace_of
 from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.intake import check_entry
 from passdown.core.integrity import check_integrity, state_checksum
-from passdown.core.names import agent_problems
 from passdown.core.record import canonical_bytes
 from passdown.core.schema import aliases_of, value_of
 from passdown.core.text import child_path, text_problems
 from passdown.core.times import parse_time, stamp, utc_now
 from passdown.errors import InvalidInput, NotFound, Problem
-from passdown.workspace.streams import StreamEntry, WorkspaceStreams
+from passdown.tools.briefs import recording_workspace, workspace_of
+from passdown.tools.payload import agent_name_of
+from passdown.workspace.streams import StreamEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from passdown.adapters.tools import AnyWorkspace
     from passdown.core.integrity import IntegrityReport
+    from passdown.tools.briefs import AnyWorkspace
+    from passdown.workspace.streams import WorkspaceStreams
 
 _LOG = logging.getLogger("passdown.states")
 _SUMMARY_LENGTH = 2_000
 
 
-class CheckedDecisions(NamedTuple):
-    """Decisions that are as they should be, and a warning for each that isn't."""
-
-    good: list[Plain]
-    warnings: list[Plain]
-
-
 def check_decisions(
     entries: object, *, agent: str = "", path: str = "decisions"
-) -> CheckedDecisions:
-    """Decisions as plain data, as they were given, each signed by `agent` unless it names its own.
+) -> tuple[list[Plain], list[Plain]]:
+    """Decisions as plain data, as they were given, each signed by `agent` unless it names its own;
+    and warnings.
 
     What isn't a decision is left out with a warning, in the log and in the answer; the rest goes
     on. A field that decisions don't have stays where it is, with a warning.
     """
-    found = CheckedDecisions([], [])
+    good: list[Plain] = []
+    warnings: list[Plain] = []
     for index, entry in enumerate(as_list(entries)):
         where = f"{path}[{index}]"
         data, problems = _decision(entry, where)
         if data:
-            found.good.append(data if data.get("agent") else {**data, "agent": agent})
+            good.append(data if data.get("agent") else {**data, "agent": agent})
         else:
             text = "; ".join(problem.line() for problem in problems)
             _LOG.warning("%s is skipped: %s", where, text, extra={"agent": agent, "field": where})
             problems = [Problem(where, "invalid_decision", text)]
-        found.warnings.extend(problem_warnings(problems, agent))
-    return found
+        warnings += problem_warnings(problems, agent)
+    return good, warnings
 
 
 def _decision(entry: object, path: str) -> tuple[Plain, list[Problem]]:
@@ -130,9 +129,7 @@ def handoff_update(
     and from the task, and `memory_refs` the addresses of the previous context and of the task's
     items. `state` is not changed. Invalid decisions are left out, with an entry in `warnings`.
     """
-    wrong = agent_problems(target, "target") if target else []
-    if wrong:
-        raise InvalidInput("nothing was handed off", wrong)
+    target = agent_name_of(target, "target") if target else ""
     opened = workspace_of(workspace) if workspace is not None else None
     source = str(state.get("current_agent") or "")
     before = handoff_context_of(state)
@@ -148,7 +145,7 @@ def handoff_update(
         memory_refs = [*before.get("memory_refs", ()), *(found.memory_refs if found else ())]
     refs, problems = check_refs(memory_refs)
     warnings += problem_warnings(problems, source)
-    at = WorkspaceStreams(opened).now() if opened is not None else utc_now()
+    at = streams_of(opened).now() if opened is not None else utc_now()
     context: Plain = {
         "source": source,
         "target": target,
@@ -182,21 +179,19 @@ def context_of(state: Mapping[str, Any]) -> HandoffContext | None:
     context = handoff_context_of(state)
     if not context:
         return None
-    good = check_decisions(context["decisions"], path="handoff_context.decisions").good
+    good, _ = check_decisions(context["decisions"], path="handoff_context.decisions")
     return HandoffContext(
         source=context["source"],
         target=context["target"],
         at=parse_time(context["at"]),
-        decisions=tuple(_decision_value(entry, context["at"]) for entry in good),
+        # A decision without a time has that of its handoff.
+        decisions=tuple(
+            value_of(Decision, {**entry, "at": entry.get("at") or context["at"]})
+            for entry in (check_entry("decision", each)[0] for each in good)
+        ),
         memory_refs=tuple(context["memory_refs"]),
         metadata=context["metadata"],
     )
-
-
-def _decision_value(entry: Plain, at: str) -> Decision:
-    """A decision as a value; one without a time has that of its handoff."""
-    checked = check_entry("decision", entry)[0]
-    return value_of(Decision, {**checked, "at": checked.get("at") or at})
 
 
 def handoff_context_of(state: Mapping[str, Any]) -> Plain:
@@ -256,11 +251,22 @@ def checksums(
     state: Mapping[str, Any], unchecked: Collection[str] = HANDOFF_FIELDS
 ) -> dict[str, str]:
     """The checksum of each field of a state by value, but for those that aren't checked."""
+    texts = {n: plain_text(state[n], n) for n in sorted(state) if n not in unchecked}
     return {
-        name: state_checksum({name: plain_text(state[name], name)}, exclude=())
-        for name in sorted(state)
-        if name not in unchecked
+        name: (_kept_checksum if len(text) < _KEPT_LENGTH else _checksum)(name, text)
+        for name, text in texts.items()
     }
+
+
+_KEPT_LENGTH = 20_000
+
+
+def _checksum(name: str, text: str) -> str:
+    return state_checksum({name: text}, exclude=())
+
+
+_kept_checksum = lru_cache(64)(_checksum)
+"""A turn takes the checksums of the same values several times."""
 
 
 def verify_handoff(
@@ -288,13 +294,35 @@ def verify_handoff(
     )
 
 
+def difference_warnings(
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    source: str,
+    target: str,
+    *,
+    strict: bool,
+    next_step: str,
+) -> list[Plain]:
+    """Log where two lists of checksums differ, and give that as warnings for the state."""
+    report = check_integrity(
+        before,
+        after,
+        exclude=(),
+        source=source,
+        target=target,
+        strict=strict,
+        next_step=next_step,
+    )
+    return integrity_warnings(report, source, target)
+
+
 def integrity_warnings(report: IntegrityReport | None, source: str, target: str) -> list[Plain]:
     """The differences of a report as warnings for the state."""
     if report is None or report.ok:
         return []
-    kinds = {"changed": report.changed, "missing": report.missing, "added": report.added}
-    found = {kind: list(fields) for kind, fields in kinds.items() if fields}
-    return [{"code": "integrity", "source": source, "target": target, **found}]
+    found = {kind: list(getattr(report, kind)) for kind in ("changed", "missing", "added")}
+    where = {"code": "integrity", "source": source, "target": target}
+    return [where | {kind: fields for kind, fields in found.items() if fields}]
 
 
 GRAPH_STREAM = "graph/"
@@ -333,7 +361,7 @@ def record_start(
     workspace: AnyWorkspace, run: str, task: str, state: Mapping[str, Any], entry: Route
 ) -> None:
     """Record the state that a run begins with, where it goes first and why."""
-    streams = WorkspaceStreams(workspace_of(workspace))
+    streams = streams_of(workspace)
     first = {"task": task, "targets": [*entry.targets], "condition": entry.condition}
     body = {**first, **_initial_state(streams, state)}
     streams.add(StreamEntry(GRAPH_STREAM + run, _STARTED, "graph", body))
@@ -347,14 +375,12 @@ def _initial_state(streams: WorkspaceStreams, state: Mapping[str, Any]) -> Plain
     if last is None or last.document().get("update", {}).get("handoff_context") != plain(context):
         return {"state": plain(state)}
     before: dict[str, str] = hop["checksums"]
-    same = [
-        "handoff_context",
-        *(n for n, sum_ in checksums(state).items() if sum_ == before.get(n)),
-    ]
-    longer = [name for name in hop["lengths"] if name not in same]
+    same = ["handoff_context", *(n for n, s in checksums(state).items() if s == before.get(n))]
     added: Plain = {}
-    for name in (each for each in longer if isinstance(state.get(each), list)):
-        listed, length = cast("list[object]", state[name]), hop["lengths"][name]
+    for name, length in hop["lengths"].items():
+        listed: Any = state.get(name)
+        if name in same or not isinstance(listed, list):
+            continue
         if checksums({name: listed[:length]})[name] == before.get(name):
             added[name] = listed[length:]
     rest = {name: state[name] for name in state if name not in same and name not in added}
@@ -362,11 +388,11 @@ def _initial_state(streams: WorkspaceStreams, state: Mapping[str, Any]) -> Plain
     return {"base": base, "same": same, "added": plain(added), "state": plain(rest)}
 
 
-def record_step(workspace: AnyWorkspace, turn: Transition) -> None:
+def record_step(hop: StepConfig, turn: Transition) -> None:
     """Record one agent's turn, for `transitions` and `replay`."""
     body = {name: plain(getattr(turn, name)) for name in _RECORDED}
     entry = StreamEntry(GRAPH_STREAM + turn.run, _STEPPED, turn.source, body)
-    WorkspaceStreams(workspace_of(workspace)).add(entry)
+    (hop.add_later or streams_of(hop.workspace).add)(entry)
 
 
 def transitions(workspace: AnyWorkspace, run: str) -> list[Transition]:
@@ -387,7 +413,7 @@ def start_of(workspace: AnyWorkspace, run: str, state: type[Any] = AgentState) -
 
 def runs(workspace: AnyWorkspace) -> list[str]:
     """The names of all recorded runs."""
-    heads = WorkspaceStreams(workspace_of(workspace)).streams(GRAPH_STREAM)
+    heads = streams_of(workspace).streams(GRAPH_STREAM)
     return [head.stream.removeprefix(GRAPH_STREAM) for head in heads]
 
 
@@ -425,7 +451,7 @@ def _started_state(began: Plain, before: Plain) -> Plain:
 
 
 def _run_history(workspace: AnyWorkspace, run: str, until: int | None = None) -> _RunHistory:
-    records = WorkspaceStreams(workspace_of(workspace)).records(GRAPH_STREAM + run)[:until]
+    records = streams_of(workspace).records(GRAPH_STREAM + run)[:until]
     if not records:
         raise NotFound(f"there is no run {run[:80]!r}", next_step="List them with runs().")
     found: list[Transition] = []
@@ -480,55 +506,26 @@ class Route(NamedTuple):
 
 
 class StepConfig(NamedTuple):
-    """What every turn of one agent has in common."""
+    """What every turn of one agent has in common; `task` may be a function of each.
+
+    `add_later` takes the record of a turn and writes it with the next checkpoint.
+    """
 
     agent: str
     workspace: AnyWorkspace
-    task: str
+    task: Any
     schema: type[Any] = AgentState
     strict: bool = False
-
-
-class AgentTurn(NamedTuple):
-    """One turn as it began: the agent's own view of the state, and the state's checksums.
-
-    `begins` says that the run began with it. `step` and `path` order turns at the same time.
-    `stored` collects the keys of memories that are stored in it.
-    """
-
-    view: Plain
-    before: dict[str, str]
-    warnings: list[Plain]
-    begins: bool
-    step: int
-    path: tuple[str, ...]
-    stored: list[str]
-
-    @property
-    def run(self) -> str:
-        """The name of the run."""
-        return self.view["run"]
-
-    @property
-    def received(self) -> Plain:
-        """What the turns before it in this run left; empty for a run's first."""
-        hop: Plain = handoff_context_of(self.view).get("hop") or {}
-        return hop if hop.get("run") == self.run else {}
-
-    @property
-    def after(self) -> tuple[str, ...]:
-        """The names of the turns that handed the work to it."""
-        return (self.received["id"], *self.received.get("also", ())) if self.received else ()
+    add_later: Callable[[StreamEntry], object] | None = None
 
 
 def check_step_config(hop: StepConfig) -> StepConfig:
-    """The configuration, if its agent can hand off; else InvalidInput or PassdownError."""
-    local_workspace(hop.workspace, "step and handoff_node")
-    wrong = agent_problems(hop.agent, "agent")
-    if wrong:
-        raise InvalidInput("the node can't be wrapped", wrong)
+    """The configuration, with the agent's id, if it can hand off; else InvalidInput or
+    PassdownError.
+    """
+    recording_workspace(hop.workspace, "step and handoff_node")
     fields_of(hop.schema)
-    return hop
+    return hop._replace(agent=agent_name_of(hop.agent, "agent"))
 
 
 def begin_turn(
@@ -553,67 +550,168 @@ def begin_turn(
         record_start(hop.workspace, view["run"], hop.task, start, Route((hop.agent,)))
         before |= checksums({"run": view["run"]})
     number = step or context.get("hop", {}).get("step", 0) + 1
-    return AgentTurn(view, before, warnings, begins, number, tuple(path) or (hop.agent,), [])
+    return AgentTurn(hop, view, before, warnings, begins, number, tuple(path) or (hop.agent,), [])
 
 
-def end_turn(
-    hop: StepConfig, turn: AgentTurn, output: object, choose: Callable[[Plain], Route]
-) -> tuple[Plain, Route]:
-    """Hand the work on after an agent's turn: check, record, and make the update for the state.
+class AgentTurn(NamedTuple):
+    """One turn as it began: the agent's own view of the state, and the state's checksums.
 
-    The update holds all that the agent returned, its decisions checked and signed, and the
-    context for the next agent with the checksums of what it has to find. `choose` says from the
-    state that results where the work goes. What the agent returned as `memory_refs`, and
-    the keys of memories that it stored in its turn, are among the context's references.
+    `begins` says that the run began with it. `step` and `path` order turns at the same time.
+    `stored` collects the keys of memories that are stored in it.
     """
-    update = _output_fields(output)
-    named: Any = [] if "memory_refs" in fields_of(hop.schema) else update.pop("memory_refs", [])
-    refs, problems = check_refs([*as_list(named), *turn.stored])
-    warnings = problem_warnings(problems, hop.agent)
-    if "decisions" in update:
-        update["decisions"], found = check_decisions(update["decisions"], agent=hop.agent)
-        warnings += found
-    _check_size(update)
-    merged = apply_update(turn.view, state_fields(update), hop.schema)
-    route = choose(merged)
-    warnings += [*turn.warnings, *_in_place_warnings(hop, turn, route)]
-    handoff, unknown = _record_handoff(hop, turn, update, route, refs)
-    warnings += problem_warnings(unknown, hop.agent)
-    context = _next_context(hop, turn, merged, route, handoff)
-    known = context["handoff_context"]["memory_refs"]
-    context["handoff_context"]["memory_refs"] = [*dict.fromkeys([*refs, *known])]
-    warnings += context.pop("warnings", [])
-    joined = add_warnings(update.get("warnings"), warnings)
-    update |= {**context, **({"warnings": joined} if joined else {})}
-    update |= {"run": turn.run} if turn.begins else {}
-    finish_turn(hop, turn, update, route, handoff["version"])
-    return update, route
 
+    hop: StepConfig
+    view: Plain
+    before: dict[str, str]
+    warnings: list[Plain]
+    begins: bool
+    step: int
+    path: tuple[str, ...]
+    stored: list[str]
 
-def finish_turn(
-    hop: StepConfig, turn: AgentTurn, update: Plain, route: Route, version: int
-) -> None:
-    """Put into an update's context what the next agent has to find, and record the turn."""
-    kept = state_fields(update)
-    left = apply_update(turn.view, kept, hop.schema)
-    name = uuid.uuid4().hex
-    update["handoff_context"]["hop"] = {
-        "id": name,
-        "run": turn.run,
-        "step": turn.step,
-        "targets": [*route.targets],
-        "condition": route.condition,
-        "decided": len(left.get("decisions") or ()),
-        "checksums": checksums(left),
-        "lengths": {n: len(left[n]) for n in left if isinstance(left[n], list)},
-        "exact": _is_exact(turn, update),
-        "unchecked": [],
-        "wrote": sorted(kept),
-    }
-    came = Transition(
-        turn.run, turn.step, hop.agent, *route, kept, version, turn.path, name, turn.after
-    )
-    record_step(hop.workspace, came)
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return self.view["run"]
+
+    @property
+    def received(self) -> Plain:
+        """What the turns before it in this run left; empty for a run's first."""
+        hop: Plain = handoff_context_of(self.view).get("hop") or {}
+        return hop if hop.get("run") == self.run else {}
+
+    def end(self, output: object, choose: Callable[[Plain], Route]) -> tuple[Plain, Route]:
+        """Hand the work on after an agent's turn: check, record, and make the update for the state.
+
+        The update holds all that the agent returned, its decisions checked and signed, and the
+        context for the next agent with the checksums of what it has to find. `choose` says from the
+        state that results where the work goes. What the agent returned as `memory_refs`, and
+        the keys of memories that it stored in its turn, are among the context's references.
+        """
+        agent, schema = self.hop.agent, self.hop.schema
+        update = _output_fields(output)
+        named: Any = [] if "memory_refs" in fields_of(schema) else update.pop("memory_refs", [])
+        refs, problems = check_refs([*as_list(named), *self.stored])
+        warnings = problem_warnings(problems, agent)
+        if "decisions" in update:
+            update["decisions"], found = check_decisions(update["decisions"], agent=agent)
+            warnings += found
+        _check_size(update)
+        merged = apply_update(self.view, state_fields(update), schema)
+        route = choose(merged)
+        warnings += [*self.warnings, *self._changed_in_place(route)]
+        handoff, unknown = self._record_handoff(update, route, refs)
+        warnings += problem_warnings(unknown, agent)
+        added = self._next_context(merged, route, handoff)
+        context = added["handoff_context"]
+        context["memory_refs"] = [*dict.fromkeys([*refs, *context["memory_refs"]])]
+        warnings += added.pop("warnings", [])
+        joined = add_warnings(update.get("warnings"), warnings)
+        update |= {**added, **({"warnings": joined} if joined else {})}
+        update |= {"run": self.run} if self.begins else {}
+        self.finish(update, route, handoff["version"])
+        return update, route
+
+    def finish(self, update: Plain, route: Route, version: int) -> None:
+        """Put into an update's context what the next agent has to find, and record the turn."""
+        kept = state_fields(update)
+        left = apply_update(self.view, kept, self.hop.schema)
+        name, received = uuid.uuid4().hex, self.received
+        codes = [field_of(each, "code") for each in update.get("warnings") or ()]
+        update["handoff_context"]["hop"] = {
+            "id": name,
+            "run": self.run,
+            "step": self.step,
+            "targets": [*route.targets],
+            "condition": route.condition,
+            "decided": len(left.get("decisions") or ()),
+            "checksums": checksums(left),
+            "lengths": {n: len(left[n]) for n in left if isinstance(left[n], list)},
+            # Whether the run's record gives this very state: nobody changed it past the record.
+            "exact": received.get("exact", True) and "integrity" not in codes,
+            "unchecked": [],
+            "wrote": sorted(kept),
+        }
+        after = (received["id"], *received.get("also", ())) if received else ()
+        source, step, path = self.hop.agent, self.step, self.path
+        turn = Transition(self.run, step, source, *route, kept, version, path, name, after)
+        record_step(self.hop, turn)
+
+    def _changed_in_place(self, route: Route) -> list[Plain]:
+        """Warnings for what an agent changed in place, in the state that it was only shown."""
+        now, ends = checksums(self.view), (self.hop.agent, route.first)
+        return difference_warnings(
+            self.before, now, *ends, strict=self.hop.strict, next_step=_CHANGED_IN_PLACE
+        )
+
+    def _next_context(self, merged: Plain, route: Route, handoff: Plain) -> Plain:
+        """The context for the next agent: what is new is what came after the context before.
+
+        That one has the references of one that came about meanwhile: a graph inside this node, or a
+        tool, may have handed off.
+        """
+        hop = self.hop
+        received, brought = handoff_context_of(self.view), handoff_context_of(merged)
+        began: Plain = received or ({**brought, "metadata": {}, "hop": {}} if brought else {})
+        earlier = [*received.get("memory_refs", ()), *brought.get("memory_refs", ())]
+        previous = {**began, "memory_refs": earlier} if began else {}
+        sending = {**merged, "current_agent": hop.agent, "handoff_context": previous}
+        update = handoff_update(
+            sending, route.first, workspace=hop.workspace, task=hop.task, metadata=handoff
+        )
+        return update if route.first else {**update, "current_agent": hop.agent}
+
+    def _record_handoff(
+        self, update: Plain, route: Route, refs: list[str]
+    ) -> tuple[Plain, list[Problem]]:
+        """Record the handoff, one for each receiver, and give its version and digest, and what of
+        it wasn't taken. The first has what was done and decided, all have what to look up. One that
+        the agent's own tool has recorded isn't recorded again.
+        """
+        workspace, agent = workspace_of(self.hop.workspace), self.hop.agent
+        known = self._recorded_by_tool(handoff_context_of(update))
+        if known is not None:
+            return known, []
+        document = self._handoff_document(update)
+        named = [*as_list(document.get("memory_refs")), *refs]
+        document["memory_refs"] = [ref for at, ref in enumerate(named) if ref not in named[:at]]
+        first, *others = route.targets or ("",)
+        command = workspace.hand_off({**document, "to_agent": "" if first == agent else first})
+        kept = ("task", "from_agent", "summary", "metadata", "memory_refs")
+        for other in (each for each in others if each != agent):
+            also = {name: document[name] for name in kept}
+            workspace.hand_off({**also, "outcome": "completed", "to_agent": other})
+        unknown = [each for each in command.warnings if each.code == "unknown_field"]
+        lost = [each for each in unknown if not each.path.startswith("decisions[")]
+        return {"version": command.version, "digest": command.digest}, lost
+
+    def _recorded_by_tool(self, brought: Plain) -> Plain | None:
+        """The handoff that a context from within this turn speaks of, if the ledger has it."""
+        task = self.hop.task
+        version = handoff_version(brought, task)
+        if not brought or brought["source"] != self.hop.agent:
+            return None
+        if version <= handoff_version(handoff_context_of(self.view), task):
+            return None
+        found = workspace_of(self.hop.workspace).log(task, limit=1, before=version + 1)
+        digest = brought["metadata"].get("digest", "")
+        is_it = found and (found[0].kind, found[0].digest) == ("handoff", digest)
+        return {"version": version, "digest": digest} if is_it else None
+
+    def _handoff_document(self, update: Plain) -> Plain:
+        """The handoff as the agent put it in `handoff`, completed from what it returned."""
+        given = plain(update.get("handoff") or {}, "handoff")
+        if not isinstance(given, dict):
+            problem = Problem("handoff", "wrong_type", f"{type(given).__name__} given", "a handoff")
+            raise InvalidInput("nothing was handed off", [problem])
+        document: Plain = {"outcome": "completed", **cast("Plain", given)}
+        document.setdefault("summary", summary_of(self.hop.agent, update))
+        known: list[Plain] = list(document.get("decisions") or ())
+        new = [each for each in update.get("decisions", ()) if each not in known]
+        document["decisions"] = [*known, *new]
+        about = {"run": self.run, "step": self.step}
+        document["metadata"] = {**(document.get("metadata") or {}), **about}
+        return {**document, "task": self.hop.task, "from_agent": self.hop.agent}
 
 
 def state_fields(update: Plain) -> Plain:
@@ -631,20 +729,6 @@ def _check_size(update: Plain) -> None:
         raise InvalidInput("the agent's turn can't be handed off", [problem], next_step=step)
 
 
-def _in_place_warnings(hop: StepConfig, turn: AgentTurn, route: Route) -> list[Plain]:
-    """Warnings for what an agent changed in place, in the state that it was only shown."""
-    report = check_integrity(
-        turn.before,
-        checksums(turn.view),
-        exclude=(),
-        source=hop.agent,
-        target=route.first,
-        strict=hop.strict,
-        next_step=_CHANGED_IN_PLACE,
-    )
-    return integrity_warnings(report, hop.agent, route.first)
-
-
 def _output_fields(output: object) -> Plain:
     if output is None:
         return {}
@@ -654,85 +738,6 @@ def _output_fields(output: object) -> Plain:
         return {name: value for name, value in given.items() if name != "run"}
     problem = Problem("", "wrong_type", f"{type(output).__name__} returned", "a dict or None")
     raise InvalidInput("the agent's turn can't be handed off", [problem])
-
-
-def _next_context(
-    hop: StepConfig, turn: AgentTurn, merged: Plain, route: Route, handoff: Plain
-) -> Plain:
-    """The context for the next agent: what is new is what came after the context before.
-
-    That one has the references of one that came about meanwhile: a graph inside this node, or a
-    tool, may have handed off.
-    """
-    received, brought = handoff_context_of(turn.view), handoff_context_of(merged)
-    began: Plain = received or ({**brought, "metadata": {}, "hop": {}} if brought else {})
-    earlier = [*received.get("memory_refs", ()), *brought.get("memory_refs", ())]
-    previous = {**began, "memory_refs": earlier} if began else {}
-    sending = {**merged, "current_agent": hop.agent, "handoff_context": previous}
-    update = handoff_update(
-        sending, route.first, workspace=hop.workspace, task=hop.task, metadata=handoff
-    )
-    return update if route.first else {**update, "current_agent": hop.agent}
-
-
-def _is_exact(turn: AgentTurn, update: Plain) -> bool:
-    """Whether the record of the run gives this very state: nobody changed it past the record."""
-    codes = [field_of(each, "code") for each in update.get("warnings") or ()]
-    return turn.received.get("exact", True) and "integrity" not in codes
-
-
-def _record_handoff(
-    hop: StepConfig, turn: AgentTurn, update: Plain, route: Route, refs: list[str]
-) -> tuple[Plain, list[Problem]]:
-    """Record the handoff, one for each receiver, and give its version and digest, and what of it
-    wasn't taken. The first has what was done and decided, all have what to look up. One that the
-    agent's own tool has recorded isn't recorded again.
-    """
-    workspace = workspace_of(hop.workspace)
-    known = _recorded_by_tool(hop, turn, handoff_context_of(update))
-    if known is not None:
-        return known, []
-    document = _handoff_document(hop, turn, update)
-    named = [*as_list(document.get("memory_refs")), *refs]
-    document["memory_refs"] = [ref for at, ref in enumerate(named) if ref not in named[:at]]
-    first, *others = route.targets or ("",)
-    command = workspace.hand_off({**document, "to_agent": "" if first == hop.agent else first})
-    kept = ("task", "from_agent", "summary", "metadata", "memory_refs")
-    for other in (each for each in others if each != hop.agent):
-        also = {name: document[name] for name in kept}
-        workspace.hand_off({**also, "outcome": "completed", "to_agent": other})
-    unknown = [each for each in command.warnings if each.code == "unknown_field"]
-    lost = [each for each in unknown if not each.path.startswith("decisions[")]
-    return {"version": command.version, "digest": command.digest}, lost
-
-
-def _recorded_by_tool(hop: StepConfig, turn: AgentTurn, brought: Plain) -> Plain | None:
-    """The handoff that a context from within this turn speaks of, if the ledger has it."""
-    version = handoff_version(brought, hop.task)
-    if not brought or brought["source"] != hop.agent:
-        return None
-    if version <= handoff_version(handoff_context_of(turn.view), hop.task):
-        return None
-    found = workspace_of(hop.workspace).log(hop.task, limit=1, before=version + 1)
-    digest = brought["metadata"].get("digest", "")
-    is_it = found and (found[0].kind, found[0].digest) == ("handoff", digest)
-    return {"version": version, "digest": digest} if is_it else None
-
-
-def _handoff_document(hop: StepConfig, turn: AgentTurn, update: Plain) -> Plain:
-    """The handoff as the agent put it in `handoff`, completed from what it returned."""
-    given = plain(update.get("handoff") or {}, "handoff")
-    if not isinstance(given, dict):
-        problem = Problem("handoff", "wrong_type", f"{type(given).__name__} given", "a handoff")
-        raise InvalidInput("nothing was handed off", [problem])
-    document: Plain = {"outcome": "completed", **cast("Plain", given)}
-    document.setdefault("summary", summary_of(hop.agent, update))
-    known: list[Plain] = list(document.get("decisions") or ())
-    new = [each for each in update.get("decisions", ()) if each not in known]
-    about = {"run": turn.run, "step": turn.step}
-    document["decisions"] = [*known, *new]
-    document["metadata"] = {**(document.get("metadata") or {}), **about}
-    return {**document, "task": hop.task, "from_agent": hop.agent}
 
 
 def step(
@@ -756,38 +761,28 @@ def step(
     turn = begin_turn(hop, state)
     with stored_keys(turn.stored):
         output = node(turn.view)
-    return _after_turn(hop, state, turn, output, to)
+    return _after_turn(turn, state, output, to)
 
 
 async def astep(
-    node: Callable[[Any], Any],
-    state: Mapping[str, Any],
-    *,
-    agent: str,
-    to: str = "",
-    workspace: AnyWorkspace,
-    task: str,
-    schema: type[Any] = AgentState,
-    strict: bool = False,
+    node: Callable[[Any], Any], state: Mapping[str, Any], *, to: str = "", **options: Any
 ) -> Plain:
-    """`step`, awaited; `node` may be a coroutine function or a plain one."""
-    hop = check_step_config(StepConfig(agent, workspace, task, schema, strict))
+    """`step`, awaited: takes what that takes; `node` may be a coroutine function or a plain one."""
+    hop = check_step_config(StepConfig(**options))
     turn = await asyncio.to_thread(begin_turn, hop, state)
     with stored_keys(turn.stored):
         output = node(turn.view)
         if inspect.isawaitable(output):
             output = await output
-    return await asyncio.to_thread(_after_turn, hop, state, turn, output, to)
+    return await asyncio.to_thread(_after_turn, turn, state, output, to)
 
 
-def _after_turn(
-    hop: StepConfig, state: Mapping[str, Any], turn: AgentTurn, output: object, target: str
-) -> Plain:
+def _after_turn(turn: AgentTurn, state: Mapping[str, Any], output: object, target: str) -> Plain:
     """The state with a turn's update, verified as the receiver will."""
-    route = Route((target,) if target else ())
-    update, _ = end_turn(hop, turn, output, lambda _: route)
-    arrived = apply_update(state, state_fields(update), hop.schema)
-    verify_handoff(arrived, strict=hop.strict)
+    route = Route((agent_name_of(target, "to"),) if target else ())
+    update, _ = turn.end(output, lambda _: route)
+    arrived = apply_update(state, state_fields(update), turn.hop.schema)
+    verify_handoff(arrived, strict=turn.hop.strict)
     return arrived
 
 
@@ -831,6 +826,7 @@ __all__ = [
     "add_decisions",
     "add_messages",
     "add_warnings",
+    "agent_state",
     "ahandoff_update",
     "apply_update",
     "astep",

@@ -11,47 +11,39 @@ from typing import TYPE_CHECKING
 from passdown.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from passdown.adapters.langgraph.agents import BriefMiddleware, handoff_tool
     from passdown.adapters.langgraph.checkpoints import LedgerSaver
     from passdown.adapters.langgraph.graph import (
         HandoffGraph,
-        Transition,
-        replay,
-        runs,
-        transitions,
+        aask_people,
+        ask_people,
+        handoff_node,
     )
-    from passdown.adapters.langgraph.middleware import BriefMiddleware
-    from passdown.adapters.langgraph.nodes import aask_people, ask_people, handoff_node
     from passdown.adapters.langgraph.store import RecallStore
-    from passdown.adapters.langgraph.tools import handoff_tool
+    from passdown.adapters.states import Transition, replay, runs, transitions
 
-
-_LAZY = {
-    "BriefMiddleware": "middleware",
-    "HandoffGraph": "graph",
-    "LedgerSaver": "checkpoints",
-    "RecallStore": "store",
-    "Transition": "graph",
-    "aask_people": "nodes",
-    "ask_people": "nodes",
-    "handoff_node": "nodes",
-    "handoff_tool": "tools",
-    "replay": "graph",
-    "runs": "graph",
-    "transitions": "graph",
+_MODULES = {
+    "langgraph.agents": ("BriefMiddleware", "handoff_tool"),
+    "langgraph.checkpoints": ("LedgerSaver",),
+    "langgraph.graph": ("HandoffGraph", "aask_people", "ask_people", "handoff_node"),
+    "langgraph.store": ("RecallStore",),
+    "states": ("Transition", "replay", "runs", "transitions"),
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LAZY:
+    module = next((each for each, names in _MODULES.items() if name in names), "")
+    if not module:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
     try:
-        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+        import_module("langgraph.graph")
+        return getattr(import_module(f"passdown.adapters.{module}"), name)
     except ImportError as error:
-        raise MissingExtra(
+        raise MissingExtra.named(
+            "langgraph",
             "LangGraph and LangChain are needed for this, and one of them is not installed",
-            next_step="Install them: pip install 'passdown[langgraph]'",
         ) from error
 
 

@@ -26,12 +26,13 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from passdown.adapters.tools import async_twin, local_workspace
+from passdown.adapters.shared import async_twin
 from passdown.core.graph import MAX_VALUE, Node, summary_line
 from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact
 from passdown.core.rows import NODE_PREFIX
 from passdown.errors import InvalidInput, NotFound, Problem, raise_problems
+from passdown.tools.briefs import recording_workspace
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from langgraph.store.base import MatchCondition, Op, Result
 
-    from passdown.adapters.tools import AnyWorkspace
+    from passdown.tools.briefs import AnyWorkspace
 
     Namespace = tuple[str, ...]
 
@@ -66,49 +67,19 @@ class StoredItem(NamedTuple):
         """The value, new at each call."""
         return json.loads(self.text)
 
+    def fields(self) -> dict[str, Any]:
+        """What LangGraph's items are made of."""
+        return {
+            "namespace": self.namespace,
+            "key": self.key,
+            "value": self.value(),
+            "created_at": datetime.fromisoformat(self.created_at),
+            "updated_at": datetime.fromisoformat(self.updated_at),
+        }
 
-class StoredItems:
-    """All items of a store, in the order in which they came to be."""
-
-    def __init__(self, name: str) -> None:
-        """No items yet."""
-        self.position = 0
-        self._name = name
-        self._known: dict[Namespace, dict[str, StoredItem]] = {}
-
-    def apply(self, position: int, at: str, document: dict[str, Any]) -> None:
-        """Go one record on."""
-        self.position = position
-        for row in document["items"]:
-            namespace, key = tuple(row["namespace"]), row["key"]
-            items = self._known.setdefault(namespace, {})
-            if row["value"] is None:
-                items.pop(key, None)
-                continue
-            earlier = items.get(key)
-            text = json.dumps(row["value"], ensure_ascii=False)
-            node = self.node(namespace, key)
-            created = earlier.created_at if earlier else at
-            items[key] = StoredItem(namespace, key, node, text, row["index"], created, at)
-        self._known = {name: items for name, items in self._known.items() if items}
-
-    def node(self, namespace: Namespace, key: str) -> str:
-        """The name under which the knowledge graph has an item."""
-        return "store:" + name_hash((self._name, namespace, key))
-
-    def get(self, namespace: Namespace, key: str) -> StoredItem | None:
-        """An item, or None."""
-        return self._known.get(namespace, {}).get(key)
-
-    def under(self, prefix: Namespace) -> Iterator[StoredItem]:
-        """The items of all namespaces that begin so."""
-        for namespace, items in self._known.items():
-            if namespace[: len(prefix)] == tuple(prefix):
-                yield from items.values()
-
-    def namespaces(self) -> list[Namespace]:
-        """The namespaces that have items."""
-        return [*self._known]
+    def found(self, score: float | None = None) -> SearchItem:
+        """The item as a search gives it."""
+        return SearchItem(**self.fields(), score=score)
 
 
 def name_hash(name: object) -> str:
@@ -211,12 +182,14 @@ class RecallStore(BaseStore):
         """
         problems = [*id_problems(name, "name"), *agent_problems(agent, "agent")]
         raise_problems("the store can't be opened", problems)
-        self._workspace = local_workspace(workspace, "RecallStore")
+        self._workspace = recording_workspace(workspace, "RecallStore")
         self._streams = WorkspaceStreams(self._workspace)
         self._stream = f"store/{name}"
         self._tag = f"store-{name}"
         self._agent = agent
-        self._items = StoredItems(name)
+        self._name = name
+        self._position = 0
+        self._items: dict[Namespace, dict[str, StoredItem]] = {}
         self._lock = RLock()
         self._is_findable = False
 
@@ -253,8 +226,8 @@ class RecallStore(BaseStore):
 
     def _answer(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            stored = self._items.get(op.namespace, op.key)
-            return Item(**_fields(stored)) if stored else None
+            stored = self._get(op.namespace, op.key)
+            return Item(**stored.fields()) if stored else None
         if isinstance(op, SearchOp):
             return self._search(op)
         return self._namespaces(op) if isinstance(op, ListNamespacesOp) else None
@@ -264,7 +237,7 @@ class RecallStore(BaseStore):
         conditions = op.match_conditions or ()
         found: Iterable[Namespace] = (
             namespace
-            for namespace in self._items.namespaces()
+            for namespace in self._items
             if all(_matches_condition(namespace, condition) for condition in conditions)
         )
         if op.max_depth is not None:
@@ -274,12 +247,12 @@ class RecallStore(BaseStore):
     def _search(self, op: SearchOp) -> list[SearchItem]:
         passing = [
             stored
-            for stored in self._items.under(op.namespace_prefix)
+            for stored in self._under(op.namespace_prefix)
             if not op.filter or matches_filter(stored.value(), op.filter)
         ]
         if op.query:
             return self._nearest(op, passing)
-        return [_search_item(stored) for stored in passing[op.offset : op.offset + op.limit]]
+        return [stored.found() for stored in passing[op.offset : op.offset + op.limit]]
 
     def _nearest(self, op: SearchOp, passing: Sequence[StoredItem]) -> list[SearchItem]:
         """What recall finds among the items that pass, then those that have nothing to read."""
@@ -297,28 +270,56 @@ class RecallStore(BaseStore):
             if len(found) >= enough or len(answers) < limit or limit >= _MOST:
                 break
             limit *= 2  # items that don't pass are found too
-        results = [_search_item(stored, min(1.0, max(0.0, score))) for stored, score in found]
-        results += [_search_item(stored) for node, stored in wanted.items() if node not in scores]
+        results = [stored.found(min(1.0, max(0.0, score))) for stored, score in found]
+        results += [stored.found() for node, stored in wanted.items() if node not in scores]
         return results[op.offset : op.offset + op.limit]
 
     def _put(self, puts: list[PutOp]) -> None:
         self._streams.add(StreamEntry(self._stream, KIND, self._agent, put_rows(puts)))
         self._refresh()
-        stored = [self._items.get(op.namespace, op.key) for op in puts]
+        stored = [self._get(op.namespace, op.key) for op in puts]
         nodes = [node for each in stored if (node := self._node(each))]
-        names = {self._items.node(op.namespace, op.key) for op in puts}
+        names = {self._node_id(op.namespace, op.key) for op in puts}
         self._learn(nodes, names.difference(node.id for node in nodes))
 
     def _refresh(self) -> None:
-        for record in self._streams.records(self._stream, after=self._items.position):
-            self._items.apply(record.position, record.at, record.document())
+        for record in self._streams.records(self._stream, after=self._position):
+            self._position = record.position
+            for row in record.document()["items"]:
+                self._apply(row, record.at)
+        self._items = {name: items for name, items in self._items.items() if items}
+
+    def _apply(self, row: dict[str, Any], at: str) -> None:
+        namespace, key = tuple(row["namespace"]), row["key"]
+        earlier = self._get(namespace, key)
+        items = self._items.setdefault(namespace, {})
+        if row["value"] is None:
+            items.pop(key, None)
+            return
+        text = json.dumps(row["value"], ensure_ascii=False)
+        created = earlier.created_at if earlier else at
+        node = self._node_id(namespace, key)
+        items[key] = StoredItem(namespace, key, node, text, row["index"], created, at)
+
+    def _node_id(self, namespace: Namespace, key: str) -> str:
+        """The name under which the knowledge graph has an item."""
+        return "store:" + name_hash((self._name, namespace, key))
+
+    def _get(self, namespace: Namespace, key: str) -> StoredItem | None:
+        return self._items.get(namespace, {}).get(key)
+
+    def _under(self, prefix: Namespace) -> Iterator[StoredItem]:
+        """The items of all namespaces that begin so."""
+        for namespace, items in self._items.items():
+            if namespace[: len(prefix)] == tuple(prefix):
+                yield from items.values()
 
     def _make_findable(self) -> None:
         """Bring the nodes up to the items once: a process may have ended between the two."""
         if not self._is_findable:
             graph = self._workspace.knowledge.graph(tags=[self._tag])
             theirs = {node.id for node in graph.nodes if self._tag in node.tags}
-            nodes = [node for each in self._items.under(()) if (node := self._node(each))]
+            nodes = [node for each in self._under(()) if (node := self._node(each))]
             self._learn(nodes, theirs.difference(node.id for node in nodes))
             self._is_findable = True
 
@@ -368,17 +369,3 @@ def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     is_suffix = condition.match_type == "suffix"
     part = namespace[len(namespace) - len(wanted) :] if is_suffix else namespace[: len(wanted)]
     return all(want in ("*", label) for want, label in zip(wanted, part, strict=True))
-
-
-def _search_item(stored: StoredItem, score: float | None = None) -> SearchItem:
-    return SearchItem(**_fields(stored), score=score)
-
-
-def _fields(stored: StoredItem) -> dict[str, Any]:
-    times = {name: getattr(stored, name) for name in ("created_at", "updated_at")}
-    return {
-        "namespace": stored.namespace,
-        "key": stored.key,
-        "value": stored.value(),
-        **{name: datetime.fromisoformat(at) for name, at in times.items()},
-    }

@@ -10,10 +10,7 @@ try:
 
     _sdk.Runner  # noqa: B018 - somebody's own package of that name has none
 except (ImportError, AttributeError) as _error:
-    raise MissingExtra(
-        "the OpenAI Agents SDK is not installed",
-        next_step="Install it with: pip install 'passdown[openai-agents]'",
-    ) from _error
+    raise MissingExtra.named("openai-agents", "the OpenAI Agents SDK is not installed") from _error
 
 from passdown.adapters.openai_agents.handoffs import (
     HandoffHeld,

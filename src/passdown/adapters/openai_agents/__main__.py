@@ -6,9 +6,9 @@ import argparse
 import sys
 
 import passdown
-from passdown.adapters.openai_agents.sessions import MODULE, ItemLog, history_lines
-from passdown.adapters.tools import numbered_line
+from passdown.adapters.openai_agents.sessions import MODULE
 from passdown.errors import PassdownError
+from passdown.tools.history import ItemLog, history_lines, numbered_line, select_lines
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,7 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         with passdown.open(given.at, create=False) as workspace:
-            lines = history_lines(ItemLog(workspace, given.session), given.items)
+            found = history_lines(ItemLog(workspace, given.session))
+            lines = select_lines(found, given.items)
     except PassdownError as error:
         sys.stderr.write(f"{error}\n")
         return 1

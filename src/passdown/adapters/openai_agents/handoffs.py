@@ -13,9 +13,10 @@ import inspect
 import json
 import re
 import threading
-import unicodedata
+import weakref
 from contextvars import ContextVar
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -30,63 +31,33 @@ from agents.items import (
     ToolCallOutputItem,
 )
 from agents.run import ModelInputData
-from agents.strict_schema import ensure_strict_json_schema
 
-from passdown.adapters.openai_agents.sessions import MODULE, handed_log
+from passdown.adapters import shared
+from passdown.adapters.openai_agents.sessions import history_tool
 from passdown.adapters.state_schema import field_of
-from passdown.adapters.tools import (
-    HISTORY_TOOL,
-    LruCache,
-    brief_settings,
-    format_ranges,
-    handoff_of,
-    handoff_problems,
-    handoff_schema,
-    last_in_a_row,
-    local_workspace,
-    refusal_text,
-)
 from passdown.core.intake import check_handoff
-from passdown.core.names import MAX_AGENT, agent_problems
 from passdown.core.record import digest_bytes
 from passdown.errors import GateRefused, InvalidInput, Problem
+from passdown.tools import briefs, payload
+from passdown.tools import history as histories
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from agents import Agent, Handoff, HandoffInputData, RunContextWrapper, TResponseInputItem
     from agents.agent import AgentBase
     from agents.items import RunItem
     from agents.run import CallModelData
 
-    from passdown.adapters.tools import AnyWorkspace, BriefSettings
     from passdown.core.handoff import Handoff as HandoffValue
     from passdown.core.tokens import CounterLike
+    from passdown.tools.briefs import AnyWorkspace, BriefSettings
     from passdown.workspace import Workspace
 
     Context = RunContextWrapper[Any]
     IsEnabled = bool | Callable[[Context, Agent[Any]], bool | Awaitable[bool]]
     Callback = Callable[[Context, HandoffValue], Any]
     Invoke = Callable[[Context, str], Awaitable[Agent[Any]]]
-
-
-def agent_name_of(name: str, path: str) -> str:
-    """An agent's name without spaces and marks: `Triage agent` is `Triage-agent`.
-
-    Raises InvalidInput where nothing is left that could be a name; `path` is the argument that
-    gives one instead.
-    """
-    if not agent_problems(name, path):
-        return name
-    folded = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    short = re.sub("[^A-Za-z0-9._-]+", "-", folded).strip("-._")[:MAX_AGENT].strip("-._")
-    problems = agent_problems(short, path)
-    if problems:
-        step = f"Give {path}: a name in ASCII letters, digits, '.', '_' and '-'."
-        raise InvalidInput(
-            f"the agent's name {name[:60]!r} can't be recorded", problems, next_step=step
-        )
-    return short
 
 
 _BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \[[0-9]+\]\n")
@@ -106,41 +77,55 @@ def brief_items(
     """
     asked = [
         item
-        for item in last_in_a_row(conversation, lambda item: _part(item, "role") == "user")
+        for item in briefs.last_in_a_row(conversation, _is_user)
         if not _BRIEF.match(_text(item))  # briefs come in that role too
     ]
-    settings = reader.beside([_text(item) for item in asked])
-    if settings is None:
-        asked, settings = [], reader
-    text = settings.text(task, history_hint(reader.workspace, task, receiver, own=own))
+    asked, settings = reader.beside(asked, _text)
+    text = settings.text(task, _history_hint(reader.workspace, task, receiver, own=own))
     return [user_message(text), *asked]
 
 
-def _part(item: object, name: str) -> Any:
-    return cast("dict[str, Any]", item).get(name)
+def _is_user(item: TResponseInputItem) -> bool:
+    return field_of(item, "role") == "user"
 
 
 def _text(item: TResponseInputItem) -> str:
-    content: object = _part(item, "content")
+    content: object = field_of(item, "content")
     return content if isinstance(content, str) else json.dumps(content)
 
 
-def history_hint(workspace: Workspace, task: str, receiver: Agent[Any], *, own: str = "") -> str:
-    """How a receiver gets at what it isn't shown: by its tool, if it has it, or a command.
+def _history_hint(workspace: Workspace, task: str, receiver: Agent[Any], *, own: str = "") -> str:
+    """How a receiver gets at what it isn't shown: by its tool, if it has it."""
+    last = histories.handed_log(workspace, task).last_number() if _reads_history(receiver) else 0
+    return histories.history_hint(last, own)
 
-    `own` are the numbers of what the sender had before it.
-    """
-    log = handed_log(workspace, task)
-    last = log.last_number()
-    if not last:
-        return ""
-    whole = f"1-{last}"
-    newest = f" ({own} the last agent's)" if own and own != whole else ""
-    has_tool = any(tool.name == HISTORY_TOOL for tool in receiver.tools)
-    way = (
-        f'{HISTORY_TOOL}("{whole}")' if has_tool else f"python -m {MODULE} {log.session_id} {whole}"
-    )
-    return f"Word for word, with every tool result: items {whole}{newest}. All: {way}"
+
+def _reads_history(agent: Agent[Any]) -> bool:
+    return any(tool.name == histories.HISTORY_TOOL for tool in agent.tools)
+
+
+_sessions: dict[int, str] = {}
+"""The log of what was handed over last in a run, by the run's usage, which its contexts share."""
+
+
+def _note_session(context: Context | None, session_id: str) -> None:
+    if context is not None:
+        if id(context.usage) not in _sessions:
+            weakref.finalize(context.usage, _sessions.pop, id(context.usage), None).atexit = False
+        _sessions[id(context.usage)] = session_id
+
+
+def _add_history_tool(
+    agent: Agent[Any], workspace: Workspace, task: str | Callable[[Context], str]
+) -> None:
+    """Give a receiver the tool that its brief names, unless it has one."""
+
+    def session_of(context: Context) -> str:
+        known = _sessions.get(id(context.usage))
+        return known or f"{task(context) if callable(task) else task}.handed"
+
+    if not _reads_history(agent):
+        agent.tools.append(history_tool(workspace, session_of))
 
 
 def user_message(text: str) -> TResponseInputItem:
@@ -150,7 +135,6 @@ def user_message(text: str) -> TResponseInputItem:
 
 _CALLS = (ToolCallItem, ToolCallOutputItem)
 _ANSWERS = (ToolCallOutputItem, HandoffOutputItem)
-_SHOWN_RANGES = 4
 
 
 class HandoffHeld(GateRefused):
@@ -160,17 +144,25 @@ class HandoffHeld(GateRefused):
 
     code = "handoff_held"
 
-    def __init__(self, task: str, gates: Sequence[str], *, recorded: bool) -> None:
+    def __init__(
+        self, task: str, gates: Sequence[str], *, recorded: bool, rejection: str = ""
+    ) -> None:
         self.task = task
         self.gates = tuple(gates)
         self.recorded = recorded
-        fix = "passdown gate approve {} --by NAME"
-        state = "is recorded and held" if recorded else "is refused; nothing was changed"
-        step = "Start the receiver with opening_input(...) once a person has approved."
+        fix = "passdown gate approve {} --by NAME (in Python: approve)"
+        state = "is refused; nothing was changed"
+        said, step = "waits for a person", "Hand off again once a person has answered."
+        if rejection:
+            state, said = f"was {rejection}", "is rejected"
+            step = "Start the sender with opening_input(...): it can hand off in another way."
+        elif recorded:
+            state = "is recorded and held until a person answers"
+            step = "Start the receiver with opening_input(...) once a person has approved."
         super().__init__(
-            f"the handoff of {task} {state} until a person answers",
-            [Problem(g, "human_gate", "waits for a person", "", fix.format(g)) for g in gates],
-            next_step=step if recorded else "Hand off again once a person has answered.",
+            f"the handoff of {task} {state}",
+            [Problem(g, "human_gate", said, "", fix.format(g)) for g in gates],
+            next_step=step,
         )
 
 
@@ -221,28 +213,14 @@ def _field(item: RunItem, name: str) -> object:
     return field_of(item.raw_item, name)
 
 
-def _item_keys(items: Iterable[dict[str, Any]]) -> list[str]:
-    """A key for each item by its content, so that what was kept before isn't kept twice."""
-    times: dict[str, int] = {}
-    keys: list[str] = []
-    for item in items:
-        digest = digest_bytes(json.dumps(item).encode())
-        times[digest] = times.get(digest, 0) + 1
-        keys.append(f"{digest}-{times[digest]}")
-    return keys
-
-
-_KEPT_BRIEFS = 256
-
-
 def since_handoff(
     workspace: AnyWorkspace, task: str, *, budget: int = 500, counter: CounterLike = None
 ) -> SinceHandoff:
     """For `RunConfig(call_model_input_filter=...)` of runs with a session: models are given the
     task's brief and what was said since its last handoff. Nothing else changes.
     """
-    found = local_workspace(workspace, "since_handoff")
-    return SinceHandoff(brief_settings(found, "", budget, counter), task)
+    found = briefs.recording_workspace(workspace, "since_handoff")
+    return SinceHandoff(briefs.brief_settings(found, "", budget, counter), task)
 
 
 class SinceHandoff:
@@ -254,9 +232,8 @@ class SinceHandoff:
         self._lock = threading.Lock()
         self._handed = 0
         self._calls: dict[str, str] = {}
-        self._kept: LruCache[tuple[str, str, int], list[TResponseInputItem]] = LruCache(
-            _KEPT_BRIEFS
-        )
+        self._kept: shared.LruCache[tuple[str, str, int], list[TResponseInputItem]]
+        self._kept = shared.LruCache()
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """The model's input, with the brief for what came before the last handoff in it."""
@@ -286,8 +263,8 @@ class SinceHandoff:
     def _last_handoff(self, items: Sequence[TResponseInputItem]) -> int | None:
         """The place of the last answer to a call that handed off."""
         for place in range(len(items) - 1, -1, -1):
-            is_answer = _part(items[place], "type") == "function_call_output"
-            if is_answer and _part(items[place], "call_id") in self._calls:
+            is_answer = field_of(items[place], "type") == "function_call_output"
+            if is_answer and field_of(items[place], "call_id") in self._calls:
                 return place
         return None
 
@@ -295,8 +272,8 @@ class SinceHandoff:
         self, data: CallModelData[Any], place: int, version: int
     ) -> list[TResponseInputItem]:
         """Made once for each version of the task, so that the model's view doesn't shift."""
-        call: str = _part(data.model_data.input[place], "call_id")
-        reader = self._reader._replace(agent=agent_name_of(data.agent.name, "agent"))
+        call: str = field_of(data.model_data.input[place], "call_id")
+        reader = self._reader._replace(agent=payload.agent_name_of(data.agent.name, "agent"))
         before, own = data.model_data.input[:place], self._calls[call]
         found = self._kept.get(
             (data.agent.name, call, version),
@@ -334,22 +311,24 @@ def passdown_handoff(
     description: str | None = None,
     is_enabled: IsEnabled = True,
     on_handoff: Callback | None = None,
+    history: bool = True,
 ) -> Handoff[Any, Agent[Any]]:
     """A handoff to `agent` that is recorded in the ledger; put it into an agent's `handoffs`.
 
     The model fills it in; its problems go back to it. The receiver's input is the task's brief,
-    within `budget` tokens, in place of the conversation, which stays readable. `task` may be a
+    within `budget` tokens, in place of the conversation, which stays readable: `agent` gets the
+    tool `read_history`, unless it has one or `history` is false. `task` may be a
     function of the run's context. The agents' names are recorded as `from_agent` and `to_agent`,
     without spaces, if those aren't given. `on_handoff` is called with a valid `Handoff` before it
     is recorded. A run ends with HandoffHeld while a person has to approve.
     """
     _check_agent(agent)
-    name = to_agent or agent_name_of(agent.name, "to_agent")
-    found = local_workspace(workspace, "passdown_handoff")
-    reader = brief_settings(found, name, budget, counter)
-    calls = _HandoffCalls(
-        agent, reader, task, from_agent, phase, is_enabled=is_enabled, on_handoff=on_handoff
-    )
+    name = to_agent or payload.agent_name_of(agent.name, "to_agent")
+    found = briefs.recording_workspace(workspace, "passdown_handoff")
+    reader = briefs.brief_settings(found, name, budget, counter)
+    if history:
+        _add_history_tool(agent, found, task)
+    calls = _HandoffCalls(agent, reader, task, from_agent, phase, is_enabled, on_handoff)
     made = agents.handoff(
         agent,
         tool_name_override=tool_name,
@@ -357,7 +336,8 @@ def passdown_handoff(
         input_filter=cast("Any", calls.filter),
         is_enabled=calls.is_enabled,
     )
-    made.input_json_schema = ensure_strict_json_schema(handoff_schema())
+    # Not strict: every field is accepted, and what is wrong with it goes back to the model.
+    made.input_json_schema, made.strict_json_schema = payload.handoff_schema(), False
     made.on_invoke_handoff = calls.invoke
     cast("Any", made).get_transfer_message = _transfer_message(made.get_transfer_message)
     return made
@@ -374,55 +354,57 @@ def opening_input(
 ) -> list[TResponseInputItem]:
     """The input to start an agent with where no handoff does: after an approval, after a restart.
 
-    Raises HandoffHeld while a person has to approve.
+    Raises HandoffHeld while a person has to approve; after a rejection, for all but its sender.
     """
-    opened = local_workspace(workspace, "opening_input")
-    held = [gate.address for gate in opened.gates(task) if gate.blocker]
-    if held:
-        raise HandoffHeld(task, held, recorded=True)
+    opened = briefs.recording_workspace(workspace, "opening_input")
     _check_agent(agent)
-    name = to_agent or agent_name_of(agent.name, "to_agent")
-    reader = brief_settings(opened, name, budget, counter)
-    return [user_message(reader.text(task, history_hint(opened, task, agent)))]
+    name = to_agent or payload.agent_name_of(agent.name, "to_agent")
+    held = [gate for gate in opened.gates(task) if gate.holds]
+    no = [gate for gate in held if gate.status == "rejected"]
+    # After a rejection its sender has the task again, and may be started.
+    if len(no) < len(held) or any(gate.agent != name for gate in no):
+        said = "; ".join(f"rejected by {g.answered_by}: {g.reason}; {g.agent} has it" for g in no)
+        raise HandoffHeld(task, [gate.address for gate in held], recorded=True, rejection=said)
+    reader = briefs.brief_settings(opened, name, budget, counter)
+    _add_history_tool(agent, opened, task)
+    return [user_message(reader.text(task, _history_hint(opened, task, agent)))]
 
 
+@dataclass(eq=False, repr=False)
 class _HandoffCalls:
     """One handoff of the SDK: its checks, its record, and the brief for its receiver."""
 
-    def __init__(
-        self,
-        receiver: Agent[Any],
-        reader: BriefSettings,
-        task: str | Callable[[Context], str],
-        from_agent: str,
-        phase: str,
-        *,
-        is_enabled: IsEnabled,
-        on_handoff: Callback | None,
-    ) -> None:
-        self._receiver, self._reader, self._task = receiver, reader, task
-        self._from_agent, self._phase = from_agent, phase
-        self._is_enabled, self._on_handoff = is_enabled, on_handoff
-        # Whose turn a call ends, and how often it was sent back. Only `is_enabled` is given the
-        # calling agent by the SDK.
-        self._senders: WeakKeyDictionary[Context, Agent[Any]] = WeakKeyDictionary()
-        self._repairs: WeakKeyDictionary[Context, int] = WeakKeyDictionary()
+    receiver: Agent[Any]
+    reader: BriefSettings
+    task: str | Callable[[Context], str]
+    from_agent: str
+    phase: str
+    may_call: IsEnabled
+    on_handoff: Callback | None
+    # Whose turn a call ends, and how often it was sent back. Only `is_enabled` is given the
+    # calling agent by the SDK.
+    _senders: WeakKeyDictionary[Context, Agent[Any]] = field(
+        default_factory=WeakKeyDictionary[Any, Any]
+    )
+    _repairs: WeakKeyDictionary[Context, int] = field(default_factory=WeakKeyDictionary[Any, Any])
 
     def _handoff(
         self, context: Context | None, sender: Agent[Any], arguments: dict[str, Any]
     ) -> dict[str, Any]:
         """A handoff as the workspace takes it."""
-        task = self._task(cast("Context", context)) if callable(self._task) else self._task
-        name = self._from_agent or agent_name_of(sender.name, "from_agent")
-        fixed = {"task": task, "from_agent": name, "to_agent": self._reader.agent}
-        return handoff_of(arguments, **fixed, **({"phase": self._phase} if self._phase else {}))
+        task = self.task(cast("Context", context)) if callable(self.task) else self.task
+        name = self.from_agent or payload.agent_name_of(sender.name, "from_agent")
+        fixed = {"task": task, "from_agent": name, "to_agent": self.reader.agent}
+        return payload.handoff_of(
+            arguments, **fixed, **({"phase": self.phase} if self.phase else {})
+        )
 
     async def is_enabled(self, context: Context, agent: AgentBase[Any]) -> bool:
         sender = cast("Agent[Any]", agent)
         self._senders[context] = sender
-        if isinstance(self._is_enabled, bool):
-            return self._is_enabled
-        answer = self._is_enabled(context, sender)
+        if isinstance(self.may_call, bool):
+            return self.may_call
+        answer = self.may_call(context, sender)
         return bool(await answer if inspect.isawaitable(answer) else answer)
 
     async def invoke(self, context: Context, arguments: str) -> Agent[Any]:
@@ -430,30 +412,27 @@ class _HandoffCalls:
         sender = self._senders[context]
         handoff, problems = await asyncio.to_thread(self._check, context, sender, arguments)
         if handoff is not None:
-            answer = self._on_handoff(context, handoff) if self._on_handoff else None
+            answer = self.on_handoff(context, handoff) if self.on_handoff else None
             if inspect.isawaitable(answer):
                 await answer
             self._repairs.pop(context, None)
-            return self._receiver
+            return self.receiver
         self._repairs[context] = self._repairs.get(context, 0) + 1
+        text = payload.refusal_text(problems, is_empty=arguments.strip() in ("", "{}"))
         if self._repairs[context] > MAX_REPAIRS:
-            raise ModelBehaviorError(refusal_text(problems))
-        _refusal.set(refusal_text(problems))
+            raise ModelBehaviorError(text)
+        _refusal.set(text)
         return sender
 
     def _check(
         self, context: Context, sender: Agent[Any], arguments: str
     ) -> tuple[HandoffValue | None, list[Problem]]:
         """The handoff, or what the model has to fix. Raises for what it can't fix."""
-        try:
-            given: object = json.loads(arguments)
-        except (ValueError, RecursionError) as error:
-            return None, [Problem("", "invalid_json", str(error)[:200], "a JSON object")]
-        if not isinstance(given, dict):
-            return None, [Problem("", "wrong_type", "no JSON object", "a JSON object")]
-        fields = cast("dict[str, Any]", given)
+        fields, problems = payload.read_arguments(arguments)
+        if problems:
+            return None, problems
         document = self._handoff(context, sender, fields)
-        check = self._reader.workspace.check_handoff(document)
+        check = self.reader.workspace.check_handoff(document)
         errors = [each for each in check.problems if each.level == "error"]
         held = [each.path for each in errors if each.code == "human_gate"]
         if held:
@@ -461,7 +440,7 @@ class _HandoffCalls:
         settings = [each for each in errors if each.path in _SETTINGS]
         if settings:
             raise InvalidInput("this handoff can't be recorded", settings)
-        problems = handoff_problems(fields, check.problems)
+        problems = payload.handoff_problems(fields, check.problems)
         return (None if problems else check_handoff(document).handoff), problems
 
     async def filter(self, data: HandoffInputData) -> HandoffInputData:
@@ -484,7 +463,7 @@ class _HandoffCalls:
     def _recorded(
         self, data: HandoffInputData, output: HandoffOutputItem
     ) -> list[TResponseInputItem]:
-        workspace = self._reader.workspace
+        workspace = self.reader.workspace
         call: Any = _call_of(data, output).to_input_item()
         arguments: str = call["arguments"]
         handoff = self._handoff(data.run_context, output.source_agent, json.loads(arguments))
@@ -492,9 +471,10 @@ class _HandoffCalls:
         had = [user_message(first)] if isinstance(first, str) else list(first)
         made = [i.to_input_item() for i in _run_items(data) if not isinstance(i, ToolApprovalItem)]
         items = cast("list[dict[str, Any]]", [*had, *made])
-        log = handed_log(workspace, handoff["task"])
-        kept = log.add(items, _item_keys(items))
-        numbers = format_ranges(kept, most=len(kept))
+        log = histories.handed_log(workspace, handoff["task"])
+        kept = log.keep(items)
+        numbers = histories.format_ranges(kept, most=len(kept))
+        _note_session(data.run_context, log.session_id)
         metadata = {"call_id": call["call_id"], "session": log.session_id, "items": numbers}
         names = handoff["from_agent"], handoff["to_agent"]
         parts = [call["call_id"], *names, arguments, numbers]
@@ -504,8 +484,8 @@ class _HandoffCalls:
         )
         if command.held_by:
             raise HandoffHeld(handoff["task"], command.held_by, recorded=True)
-        own = format_ranges(kept, most=_SHOWN_RANGES)
-        return brief_items(had, self._reader, handoff["task"], output.target_agent, own=own)
+        own = histories.format_ranges(kept)
+        return brief_items(had, self.reader, handoff["task"], output.target_agent, own=own)
 
 
 _refusal: ContextVar[str] = ContextVar("passdown_sent_back", default="")

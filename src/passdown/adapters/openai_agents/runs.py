@@ -11,14 +11,16 @@ import asyncio
 import logging
 import weakref
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agents import Handoff, RunHooks, Runner, RunState
 
-from passdown.adapters.openai_agents.sessions import session_id_problems
-from passdown.adapters.tools import local_workspace, workspace_of
+from passdown.adapters.shared import streams_of
 from passdown.core.names import id_problems
-from passdown.errors import InvalidInput, Problem, raise_problems
+from passdown.errors import Problem, raise_problems
+from passdown.tools.briefs import recording_workspace
+from passdown.tools.history import session_id_problems
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     )
     from agents.agent import AgentBase
 
-    from passdown.adapters.tools import AnyWorkspace
+    from passdown.tools.briefs import AnyWorkspace
 
     Given = str | list[TResponseInputItem] | RunState[Any, Agent[Any]]
     Context = RunContextWrapper[Any]
@@ -54,13 +56,12 @@ def check_run(input: Given = "", **options: Any) -> None:
         for name in SERVER_MANAGED
         if options.get(name) or getattr(state, f"_{name}", None)
     ]
-    if problems:
-        raise InvalidInput(
-            "a brief can't replace a conversation that the server keeps; nothing was sent",
-            problems,
-            next_step="Leave these out and keep the conversation yourself: "
-            "session=LedgerSession(...). Or use the SDK's own handoffs in this run.",
-        )
+    raise_problems(
+        "a brief can't replace a conversation that the server keeps; nothing was sent",
+        problems,
+        next_step="Leave these out and keep the conversation yourself: session=LedgerSession(...). "
+        "Or use the SDK's own handoffs in this run.",
+    )
 
 
 async def run(starting_agent: Agent[Any], input: Given, **options: Any) -> RunResult:
@@ -102,7 +103,7 @@ class PassdownHooks(RunHooks[Any]):
     def __init__(self, workspace: AnyWorkspace, task: str = "", session_id: str = "") -> None:
         """Raises InvalidInput for a bad task or session id, or if neither is given."""
         self._stream_names = _streams(task, session_id)
-        self._streams = WorkspaceStreams(local_workspace(workspace, "PassdownHooks"))
+        self._streams = WorkspaceStreams(recording_workspace(workspace, "PassdownHooks"))
         self._runs: dict[int, _RunUsage] = {}
 
     async def on_agent_start(self, context: Context, agent: AgentBase[Any]) -> None:
@@ -167,13 +168,13 @@ class PassdownHooks(RunHooks[Any]):
         return {"calls": calls, "usage": {name: n for name, n in used.items() if n}}
 
 
+@dataclass
 class _RunUsage:
     """What a run has taken so far, and what each agent's model answered last."""
 
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
-        self.spent: dict[str, int] = {}
-        self.answers: dict[str, list[Any]] = {}
+    calls: Counter[str] = field(default_factory=Counter[str])
+    spent: dict[str, int] = field(default_factory=dict[str, int])
+    answers: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
 
 
 def _handoff_call(run: _RunUsage, sender: AgentBase[Any]) -> dict[str, Any]:
@@ -194,7 +195,7 @@ def active_agent(workspace: AnyWorkspace, *, task: str = "", session_id: str = "
     """Which agent was active last in runs of a task or session, also after a restart; None where
     nothing was recorded.
     """
-    last = WorkspaceStreams(workspace_of(workspace)).last(_streams(task, session_id)[0])
+    last = streams_of(workspace).last(_streams(task, session_id)[0])
     return last.document()["active"] if last else None
 
 
@@ -202,7 +203,7 @@ def run_records(
     workspace: AnyWorkspace, *, task: str = "", session_id: str = ""
 ) -> list[dict[str, Any]]:
     """Everything that `PassdownHooks` recorded of a task or session, oldest first."""
-    records = WorkspaceStreams(workspace_of(workspace)).records(_streams(task, session_id)[0])
+    records = streams_of(workspace).records(_streams(task, session_id)[0])
     return [{"kind": each.kind, "at": each.at, **each.document()} for each in records]
 
 
@@ -212,5 +213,5 @@ def _streams(task: str, session_id: str) -> Sequence[str]:
     if not task and not session_id:
         problems.append(Problem("task", "missing", "neither is given", "a task or a session"))
     raise_problems("nothing can be recorded of this run", problems)
-    names = [_TASK + task] if task else []
-    return [*names, _SESSION + session_id] if session_id else names
+    named = ((_TASK, task), (_SESSION, session_id))
+    return [prefix + name for prefix, name in named if name]

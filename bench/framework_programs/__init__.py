@@ -1,0 +1,1 @@
+"""Programs for `framework_job`, one for each framework."""
