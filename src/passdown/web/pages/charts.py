@@ -1,0 +1,316 @@
+"""Runs, growth and knowledge: views with pictures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.graph import NODE_TYPES
+from passdown.core.text import counted
+from passdown.errors import PassdownError
+from passdown.relay.run import VERDICTS
+from passdown.web.pages.layout import Field, action, task_link
+from passdown.web.pages.lists import choices
+from passdown.web.pages.markup import (
+    Html,
+    address,
+    ago,
+    link,
+    loaded_later,
+    section,
+    table,
+    tag,
+    text,
+)
+from passdown.web.pages.page import Page
+from passdown.web.pages.task import chip, item_link
+from passdown.web.requests import ApiResult
+from passdown.workspace.growth import recorded_growth
+from passdown.workspace.streams import may_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from passdown.web.requests import ApiRequest
+
+_WIDTH, _BAR, _GAP, _LABEL = 720, 18, 8, 190
+_NODES = 1_000
+
+
+def bars(rows: Sequence[tuple[str, Sequence[tuple[int, str]]]], title: str) -> Html:
+    """Horizontal bars: each row has a label and numbers, each with the class of its colour."""
+    most = max((number for _, parts in rows for number, _ in parts), default=1) or 1
+    drawn: list[Html] = []
+    y = 0
+    for label, parts in rows:
+        drawn.append(tag("text", label[:28], x=0, y=y + 13))
+        for number, name in parts:
+            width = round((_WIDTH - _LABEL - 70) * number / most, 1)
+            drawn.append(
+                tag("rect", x=_LABEL, y=y + 2, width=width, height=_BAR - 4, rx=3, class_=name)
+            )
+            drawn.append(tag("text", f"{number:,}", x=_LABEL + width + 6, y=y + 13))
+            y += _BAR
+        y += _GAP
+    shape = {"viewBox": f"0 0 {_WIDTH} {max(y, 1)}", "class": "chart"}
+    return tag("svg", tag("title", title), *drawn, role="img", aria_label=title, **shape)
+
+
+def runs_page(call: ApiRequest) -> Page:
+    """Runs of relays, the newest first."""
+    found = call.workspace.relay.runs()
+    rows = [
+        (
+            link(address("runs", each["run"]), each["run"], class_="item"),
+            chip(each["status"]),
+            each["relay"],
+            task_link(each["task"]) if each["task"] else "",
+            each["leg"],
+            text(each["why"], 200),
+            f"{each['seconds']:.0f} s",
+            ago(each["started_at"]),
+        )
+        for each in found.items[:200]
+    ]
+    damaged = [
+        tag("p", str(each.get("message", "")), class_="bad finding") for each in found.damaged
+    ]
+    head = ("run", "status", "relay", "task", "leg", "why", "took", "started")
+    none = tag("p", "No relay has run here.", class_="empty")
+    return Page("Runs", tag("h1", "Runs"), *damaged, table(head, rows) or none, api="/api/runs")
+
+
+def run_page(call: ApiRequest) -> Page:
+    """One run: its turns, what they had in context, and what to do."""
+    name = call.arguments["run"]
+    run = call.workspace.relay.run(name)
+    turns = run["turns"]
+    sizes = [
+        (
+            f"{turn['number']} {turn['agent']}",
+            [(int(turn["measured"].get("context_tokens", 0)), "with")],
+        )
+        for turn in turns
+    ]
+    caller, path = call.caller, {"run": name}
+    acts = [
+        run["asked"]
+        and action(
+            *(caller, "relay.answer", "Answer", "w", path),
+            Field("verdict", "Verdict", choices=VERDICTS),
+            Field("guidance", "What the agent is told", is_needed=False),
+        ),
+        not run["ended_at"]
+        and action(
+            caller, "relay.stop", "Stop", "t", path, Field("reason", "Why", is_needed=False)
+        ),
+        run["status"] not in ("completed", "running")
+        and run["lane"] == "normal"
+        and action(caller, "relay.resume", "Resume", "u", path),
+    ]
+    return Page(
+        f"{name} {run['relay']}",
+        tag("h1", run["relay"], tag("span", name, class_="note")),
+        tag(
+            "p",
+            chip(run["status"]),
+            task_link(run["task"]) if run["task"] else None,
+            tag("span", f"by {run['by']}"),
+            tag("span", f"{run['seconds']:.0f} s"),
+            ago(run["started_at"]),
+            class_="facts",
+        ),
+        run["why"] and tag("p", run["why"], class_="lead"),
+        *(tag("p", tag("code", each)) for each in run["next"]),
+        tag("p", *acts, class_="acts left"),
+        section("Tokens in context", bars(sizes, "Tokens in the context of each turn")),
+        section("Turns", tag("ol", *(_turn(run, turn) for turn in turns), class_="timeline")),
+        api=address("api", "runs", name),
+    )  # fmt: skip
+
+
+def _turn(run: dict[str, Any], turn: dict[str, Any]) -> Html:
+    measured, version = turn["measured"], turn["version"]
+    facts = [
+        f"{measured[name]:,} {words}"
+        for name, words in (("brief_tokens", "tokens in the brief"), ("attempts", "attempts"))
+        if measured.get(name, 0) > 1
+    ]
+    record = address("tasks", run["task"]) + f"#v{version}"
+    said = turn["summary"] or turn["why"]
+    return tag(
+        "li",
+        tag(
+            "p",
+            tag("strong", turn["agent"]),
+            f" {turn['name']} ",
+            chip(turn["outcome"] or "running"),
+            " ",
+            version and link(record, f"v{version}"),
+            tag("span", ", ".join(facts), class_="when"),
+            tag("span", ago(turn["begun_at"] or turn["started_at"]), class_="when"),
+        ),
+        said and tag("p", said, class_="lead"),
+        *(
+            tag("pre", text(each.get("text") or each, 4_000), tabindex="0")
+            for each in turn["evidence"]
+        ),
+        may_record(turn["agent"])
+        and tag(
+            "p", link(address("agents", turn["agent"], task=run["task"]), "Prompts and replies")
+        ),
+        id=f"turn-{turn['number']}",
+        class_="handoff" if turn["outcome"] else "",
+    )
+
+
+def growth_page(call: ApiRequest) -> Page:
+    """Tokens over switches, with and without Passdown, of one task."""
+    ws = call.workspace
+    task = str(call.arguments.get("task", ""))
+    given = ws.context.deliveries(limit=200)
+    names = tuple(dict.fromkeys(each.task for each in given))
+    task = (
+        task
+        or next((each.task for each in given if each.kind == "switched"), "")
+        or (names[0] if names else "")
+    )
+    form = tag(
+        "form",
+        choices("task", "task", names, task, "latest"),
+        tag("button", "Show"),
+        class_="inline",
+        data_auto=True,
+    )
+    parts: list[Html] = []
+    if task:
+        try:
+            parts.append(_switches(recorded_growth(ws, task)))
+        except PassdownError:
+            how = "passdown switch records how large a context is with and without Passdown."
+            parts.append(tag("p", f"No switch of {task} was recorded. {how}", class_="note"))
+        briefs = [each for each in ws.context.deliveries(task, limit=40) if each.kind == "briefed"]
+        rows = [
+            (f"{each.number} {each.agent}", [(int(each.tokens), "with")]) for each in briefs[::-1]
+        ]
+        parts.append(section("Briefs", bars(rows, "Tokens of each brief")))
+    else:
+        parts.append(tag("p", "No agent was given anything yet.", class_="empty"))
+    api = address("api", "tasks", task, "deliveries") if task else "/api/deliveries"
+    return Page("Growth", tag("h1", "Growth"), form, *parts, api=api)
+
+
+def _switches(growth: Any) -> Html:
+    rows = [
+        (f"{step.number} {step.agent}", [(step.context, "with"), (step.without, "without")])
+        for step in growth.steps
+    ]
+    saved = f"{growth.last.saved:.0f} % less at the last switch" if growth.last.saved > 0 else ""
+    key = tag(
+        "p",
+        tag("span", "with Passdown", class_="chip with"),
+        " ",
+        tag("span", "without", class_="chip without"),
+        f" {saved}",
+        class_="note",
+    )
+    return section("Switches", key, bars(rows, "Tokens in context at each switch"))
+
+
+def _selection(call: ApiRequest) -> dict[str, Any]:
+    given = {name: str(call.arguments.get(name, "")) for name in ("type", "tag", "around")}
+    return {
+        "types": [given["type"]] if given["type"] else (),
+        "tags": [given["tag"]] if given["tag"] else (),
+        "around": [given["around"]] if given["around"] else (),
+    }
+
+
+def knowledge_page(call: ApiRequest) -> Page:
+    """The graph, by tag and type; the journal; the audit is loaded after the page."""
+    ws, chosen = call.workspace, _selection(call)
+    graph = ws.knowledge.graph(**chosen)
+    kinds = Counter(node.type for node in graph.nodes)
+    tags = Counter(each for node in graph.nodes for each in node.tags)
+    given = {name: str(call.arguments.get(name, "")) for name in ("type", "tag", "around")}
+    rows = [
+        (link(address("knowledge", around=node.id), node.id[:120], class_="item"), chip(node.type),
+         node.summary[:300], ", ".join(node.tags[:8]))
+        for node in graph.nodes[:_NODES]
+    ]  # fmt: skip
+    source = address("knowledge.svg", **given)
+    picture = tag(
+        "div",
+        tag("img", src=source, alt="The graph; the table below has it as text", id="graph"),
+        class_="zoom",
+        tabindex="0",
+        role="region",
+        aria_label="Graph",
+    )
+    zoom = [
+        tag("button", label, tag("kbd", key), type="button", data_key=key, data_zoomed=by)
+        for label, key, by in (("Larger", "+", "1.25"), ("Smaller", "-", "0.8"), ("Fit", "0", "0"))
+    ]
+    form = tag(
+        "form",
+        choices("type", "type", tuple(sorted(NODE_TYPES)), given["type"], "all"),
+        choices("tag", "tag", tuple(name for name, _ in tags.most_common(50)), given["tag"], "all"),
+        tag("button", "Show"),
+        given["around"] and link("/knowledge", f"around {given['around'][:60]}: show all"),
+        class_="inline",
+        data_auto=True,
+    )
+    count = f"{counted(len(graph.nodes), 'node')}, {counted(len(graph.edges), 'edge')}: "
+    count += ", ".join(f"{number} {kind}" for kind, number in kinds.most_common(6))
+    head = ("node", "type", "summary", "tags")
+    return Page(
+        "Knowledge",
+        tag("h1", "Knowledge"),
+        form,
+        tag("p", count, class_="note"),
+        *((picture, tag("p", *zoom, class_="acts left")) if graph.nodes else ()),
+        section("Nodes", table(head, rows) or tag("p", "No nodes.", class_="note")),
+        section("Journal", *_journal(ws.knowledge.journal(limit=50))),
+        loaded_later("audit", "/knowledge/audit", "Auditing…"),
+        api=address("api", "graph"),
+    )  # fmt: skip
+
+
+def _journal(journal: Any) -> list[Html]:
+    where = [
+        (tag("code", each["location"]), each["component"], each.get("notes", ""),
+         task_link(each["task"]), each["agent"])
+        for each in journal.context_map
+    ]  # fmt: skip
+    trouble = [
+        tag("li", str(each.get("blocker") or each.get("issue") or each.get("items", ""))[:300])
+        for each in (*journal.active_blockers, *journal.gotchas)
+    ]
+    head = ("file", "component", "notes", "task", "agent")
+    none = tag("p", "Nothing yet.", class_="note")
+    return [table(head, where) or none, tag("ul", *trouble)]
+
+
+def audit_page(call: ApiRequest) -> Page:
+    """Duplicate, outdated and never-used entries."""
+    found = call.workspace.knowledge.audit()
+    rows: list[tuple[object, ...]] = []
+    for name in ("duplicates", "stale", "forked", "orphaned", "never_recalled"):
+        listed: list[Any] = getattr(found, name)[:20]
+        rows += [(name.replace("_", " "), _addresses(each)) for each in listed]
+    none = tag("p", "No findings.", class_="note")
+    content = section("Audit", table(("finding", "entries"), rows) or none)
+    return Page("Audit", tag("div", content, id="audit", data_part=True), api="/api/audit")
+
+
+def _addresses(finding: Any) -> list[object]:
+    """The addresses that a finding names, each as a link."""
+    named: list[str] = [finding["item"]] if isinstance(finding, dict) else finding
+    listed = [named] if isinstance(named, str) else named
+    return [[item_link(each) if "#" in each else each, " "] for each in listed]
+
+
+def knowledge_picture(call: ApiRequest) -> ApiResult:
+    """The graph as a picture, for the page."""
+    text = call.workspace.knowledge.render("svg", **_selection(call))
+    return ApiResult(None, text=text, media="image/svg+xml")

@@ -1,0 +1,353 @@
+"""Lists over all tasks: the board, search, agents, and the integrity of the records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from passdown.core.kinds import PHASES, TASK_STATUSES
+from passdown.core.text import counted
+from passdown.core.times import stamp, utc_now
+from passdown.errors import PassdownError
+from passdown.operations import OPERATION
+from passdown.web.pages.attention import cancel_or_reopen, hand_over, release
+from passdown.web.pages.layout import Field, action, task_link
+from passdown.web.pages.markup import (
+    Html,
+    address,
+    ago,
+    link,
+    loaded_later,
+    section,
+    short_digest,
+    table,
+    tag,
+    text,
+)
+from passdown.web.pages.page import Page, whole_number
+from passdown.web.pages.task import chip, item_link
+from passdown.workspace.streams import may_record
+
+if TYPE_CHECKING:
+    from passdown.core.access import AccessToken
+    from passdown.core.results import TaskOverview
+    from passdown.web.requests import ApiRequest
+
+_PAGE = 200
+_MOST_BLOCKED = 50
+_MOST_SEARCHED = 10_000
+_TASKS_FOUND = 20
+_KINDS = (
+    *("decision", "pattern", "gotcha", "question", "blocker", "warning"),
+    *("next_step", "handoff", "knowledge"),
+)
+
+
+def choices(name: str, label: str, values: tuple[str, ...], chosen: str, empty: str) -> Html:
+    """A field to choose from some values, or from none of them."""
+    options = [tag("option", empty, value="", selected=not chosen)]
+    options += [tag("option", each, selected=each == chosen) for each in values]
+    return tag("label", f"{label} ", tag("select", *options, name=name))
+
+
+def board_page(call: ApiRequest) -> Page:
+    """Tasks in columns by status or phase, a page at a time."""
+    given = {name: str(call.arguments.get(name, "")) for name in ("by", "status", "phase", "agent")}
+    by = given.pop("by") or "status"
+    found = call.workspace.tasks(
+        status=given["status"],
+        phase=given["phase"],
+        agent=given["agent"],
+        limit=_PAGE,
+        after=whole_number(call.arguments.get("after")) or 0,
+    )
+    names = TASK_STATUSES if by == "status" else PHASES
+    blocked = [each.task for each in found if each.status == "blocked"][:_MOST_BLOCKED]
+    blockers = {task: call.workspace.task(task).blocked_by for task in blocked}
+    columns = [
+        _column(call.caller, name, by, [t for t in found if getattr(t, by) == name], blockers)
+        for name in names
+    ]
+    form = tag(
+        "form",
+        choices("by", "columns", ("status", "phase"), by, "status"),
+        choices("status", "status", TASK_STATUSES, given["status"], "all"),
+        choices("phase", "phase", PHASES, given["phase"], "all"),
+        tag("label", "holder ", tag("input", type="text", name="agent", value=given["agent"])),
+        tag("button", "Show"),
+        tag("label", "filter ", tag("input", type="search", id="filter", data_search=True)),
+        class_="inline",
+        data_auto=True,
+    )
+    following = address("board", by=by, **given, after=found[-1].seq) if found else ""
+    return Page(
+        "Board",
+        tag("h1", "Board", tag("span", counted(len(found), "task"), class_="note")),
+        form,
+        tag("div", *columns, class_="board", id="columns"),
+        tag("p", link(following, "More tasks"), class_="more") if len(found) == _PAGE else None,
+        api=address("api", "tasks", **{k: v for k, v in given.items() if v}),
+    )
+
+
+def _column(
+    caller: AccessToken,
+    name: str,
+    by: str,
+    tasks: list[TaskOverview],
+    blockers: dict[str, list[str]],
+) -> Html:
+    cards = [_card(caller, each, blockers.get(each.task, [])) for each in tasks]
+    heading = tag("h2", name, tag("span", len(tasks), class_="note"))
+    return tag("section", heading, *cards, id=f"column-{name}", data_column=name, data_by=by)
+
+
+def _card(caller: AccessToken, task: TaskOverview, blockers: list[str]) -> Html:
+    is_over = task.status in ("completed", "cancelled")
+    acts = [
+        not is_over and hand_over(caller, task.task),
+        task.claimed_by and release(caller, task.task),
+        not is_over
+        and action(
+            caller,
+            "hand_off",
+            "Move",
+            "m",
+            {},
+            Field("phase", "To phase", choices=PHASES),
+            Field("summary", "Why"),
+            task=task.task,
+            outcome="completed",
+        ),
+        cancel_or_reopen(caller, task.task, task.status),
+    ]
+    return tag(
+        "article",
+        tag("p", task_link(task.task), tag("span", f"v{task.version}", class_="when")),
+        tag(
+            "p",
+            link(address("tasks", task.task), text(task.title or task.task, 200)),
+            class_="title",
+        ),
+        tag("p", task.holder, " ", chip(task.phase), " ", ago(task.updated_at), class_="facts"),
+        blockers and tag("p", "blocked by ", [[item_link(each), " "] for each in blockers]),
+        tag("p", *acts, class_="acts left"),
+        id=f"card-{task.task}",
+        class_="card",
+        data_row=True,
+        tabindex="-1",
+        draggable="true" if caller.may(OPERATION["update_task"].right) else None,
+    )
+
+
+def search_page(call: ApiRequest) -> Page:
+    """Search as one types."""
+    given = {n: str(call.arguments.get(n, "")) for n in ("query", "kind", "agent", "task", "live")}
+    results: object = tag("p", "Words, names, paths, tasks; by meaning where vectors are there.")
+    if given["query"].strip():
+        found = call.workspace.recall(
+            given["query"],
+            kinds=[given["kind"]] if given["kind"] else (),
+            agent=given["agent"],
+            task=given["task"],
+            live_only=bool(given["live"]),
+            limit=30,
+            only_fitting=True,
+        )
+        rows = [*_found_tasks(call, given), *(_result(each) for each in found)]
+        results = rows or tag("p", "Nothing fits.", class_="empty")
+    form = tag(
+        "form",
+        tag(
+            "label",
+            "Search",
+            tag("input", type="search", name="query", value=given["query"], data_search=True),
+            class_="wide",
+        ),
+        choices("kind", "kind", _KINDS, given["kind"], "all"),
+        tag("label", "by ", tag("input", type="text", name="agent", value=given["agent"])),
+        tag("label", "in task ", tag("input", type="text", name="task", value=given["task"])),
+        choices("live", "status", ("in force",), given["live"], "all"),
+        tag("button", "Search"),
+        class_="inline",
+        data_typed="results",
+    )
+    return Page(
+        "Search",
+        tag("h1", "Search"),
+        form,
+        tag("div", results, class_="rows", id="results", aria_live="polite"),
+        api=address("api", "recall", query=given["query"]),
+    )
+
+
+def _found_tasks(call: ApiRequest, given: dict[str, str]) -> list[Html]:
+    """Tasks whose id or title has all words; none where results of one kind or task are wanted."""
+    words = given["query"].lower().split()
+    if given["kind"] or given["task"]:
+        return []
+    listed = call.workspace.tasks(agent=given["agent"], limit=_MOST_SEARCHED)
+    fit = [t for t in listed if all(word in f"{t.task} {t.title}".lower() for word in words)]
+    fit = [t for t in fit if not given["live"] or t.status in ("open", "blocked")]
+    fit.sort(key=lambda task: task.task.lower() != given["query"].strip().lower())
+    more = len(fit) - _TASKS_FOUND
+    rows = [
+        tag(
+            "article",
+            tag("span", "task", class_="kind"),
+            tag(
+                "div",
+                tag("p", link(address("tasks", t.task), tag("strong", text(t.title, 300)))),
+                tag("p", task_link(t.task), chip(t.status), t.holder, ago(t.updated_at),
+                    class_="facts"),
+            ),
+            id=f"row-task-{t.task}",
+            class_="row",
+            data_row=True,
+            tabindex="-1",
+        )
+        for t in fit[:_TASKS_FOUND]
+    ]  # fmt: skip
+    return [*rows, tag("p", f"and {more} more tasks", class_="note")] if more > 0 else rows
+
+
+def _result(found: Any) -> Html:
+    is_item = "#" in found.address
+    where = item_link(found.address) if is_item else tag("code", found.address)
+    return tag(
+        "article",
+        tag("span", found.kind.replace("_", " "), class_="kind"),
+        tag(
+            "div",
+            tag("p", tag("strong", text(found.title, 300)), class_="title"),
+            tag("p", text(found.passage, 600), class_="detail"),
+            tag(
+                "p",
+                where,
+                chip(found.status),
+                found.agent,
+                ago(found.at),
+                found.became,
+                found.stale and f"changed since: {', '.join(found.stale)}",
+                class_="facts",
+            ),
+        ),
+        tag("span", f"{found.score:.2f}", class_="note"),
+        id=f"row-{found.address}",
+        class_="row",
+        data_row=True,
+        tabindex="-1",
+    )
+
+
+def agents_page(call: ApiRequest) -> Page:
+    """Who is where: states, leases, and what each holds."""
+    ws = call.workspace
+    rows = [
+        (
+            link(address("agents", each["agent"], task=each["task"]), each["agent"])
+            if may_record(each["agent"])
+            else each["agent"],
+            chip(each["state"].lower()),
+            task_link(each["task"]) if each["task"] else "",
+            link(address("runs", each["run"]), each["run"]) if each["run"] else "",
+            "held" if each["leased"] else "",
+            each["note"],
+            ago(each["since"]),
+        )
+        for each in ws.relay.agents()
+    ]
+    held: dict[str, list[str]] = {}
+    listed = ws.tasks(status="open", limit=_MOST_SEARCHED)
+    for task in listed:
+        held.setdefault(task.holder, []).append(task.task)
+    owned = [
+        (
+            link(address("board", status="open", agent=name), name) if name else "nobody",
+            len(tasks),
+            [[task_link(each), " "] for each in tasks[:12]],
+            f"and {len(tasks) - 12} more" if len(tasks) > 12 else "",
+        )
+        for name, tasks in sorted(held.items())
+    ]
+    first = f"of the first {len(listed):,}" if len(listed) == _MOST_SEARCHED else None
+    head = ("agent", "state", "task", "run", "lease", "", "since")
+    none = tag("p", "No relay has run here.", class_="note")
+    return Page(
+        "Agents",
+        tag("h1", "Agents"),
+        section("In relays", table(head, rows) or none),
+        section("Open tasks", table(("agent", "tasks", "", ""), owned), note=first),
+        api="/api/agents",
+    )
+
+
+def agent_page(call: ApiRequest) -> Page:
+    """What an agent said and was told in a task."""
+    name, task = call.arguments["agent"], str(call.arguments.get("task", "")) or "workspace"
+    said = call.workspace.relay.conversations(task, name)
+    lines = [
+        tag(
+            "li",
+            tag("p", tag("strong", each["kind"]), f" with {each['peer']} ", ago(each["at"])),
+            tag("pre", _message(each["body"]), tabindex="0"),
+        )
+        for each in said
+    ]
+    none = tag("p", "No conversation.", class_="empty")
+    return Page(
+        f"{name} in {task}",
+        tag("h1", f"{name} in {task}"),
+        tag("ol", *lines, class_="timeline") if lines else none,
+        api=address("api", "tasks", task, "conversations", name),
+    )
+
+
+def _message(body: dict[str, Any]) -> str:
+    texts = [body.get(name) for name in ("system", "content", "text", "message")]
+    return "\n".join(each for each in texts if isinstance(each, str)) or str(body)
+
+
+def integrity_page(call: ApiRequest) -> Page:
+    """The chain and its heads; the check itself is loaded after the page."""
+    return Page(
+        "Integrity",
+        tag("h1", "Integrity"),
+        loaded_later("verified", "/integrity/verified", "Verifying all records…"),
+        section(
+            "Export",
+            tag("p", link("/api/bundle", "Download a bundle of everything", download="all.zip")),
+        ),
+        api="/api/verify",
+    )
+
+
+def verified_page(call: ApiRequest) -> Page:
+    """What verify finds, and the head of every stream."""
+    ws = call.workspace
+    found = ws.verify()
+    state = "good" if not found.findings else "bad"
+    findings = [
+        tag("p", tag("code", each.path), f" {each.message}", class_="bad finding")
+        for each in found.findings[:200]
+    ]
+    said = counted(found.records, "record") + " in " + counted(found.streams, "stream")
+    answer = "are as they were written" if not found.findings else ""
+    wrong = counted(len(found.findings), "finding") if found.findings else ""
+    try:
+        heads = ws.maintenance.heads().heads
+    except PassdownError:
+        heads = {}
+    rows = [(name, head[0], short_digest(head[1])) for name, head in list(heads.items())[:1_000]]
+    return Page(
+        "Verified",
+        tag(
+            "div",
+            tag("p", f"{wrong} {said} {answer}".strip(), class_=f"{state} finding"),
+            tag("p", f"Checked at {stamp(utc_now())[:19].replace('T', ' ')} UTC.", class_="note"),
+            *findings,
+            section("Heads", table(("stream", "records", "digest"), rows)),
+            id="verified",
+            data_part=True,
+        ),
+        api="/api/verify",
+    )

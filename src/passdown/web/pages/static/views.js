@@ -1,0 +1,142 @@
+// What single views do: parts that are loaded later, search as one types, the budget of a brief.
+import { page, morph, rows } from "./live.js";
+import { element, run, say } from "./actions.js";
+
+const begun = new WeakSet();
+
+// Called at the start and after each refresh; an element is only begun once. Checks and the brief
+// are made again when anything was recorded.
+export function startViews(hasNews = true) {
+  if (hasNews) document.querySelectorAll("[data-load]").forEach(load);
+  if (hasNews) document.querySelectorAll("[data-brief]").forEach((form) => begun.has(form) && form.dispatchEvent(new Event("input")));
+  each("[data-brief]", brief);
+  each("form[data-typed]", typed);
+  each("form[data-auto]", (form) => form.addEventListener("change", (event) => event.target.matches("select") && form.requestSubmit()));
+  each("#filter", filter);
+  each("[data-column]", drop);
+  each("[data-zoomed]", zoom);
+  hide(document.getElementById("filter"));
+  tally();
+}
+
+function each(selector, start) {
+  for (const found of document.querySelectorAll(selector)) {
+    if (begun.has(found)) continue;
+    begun.add(found);
+    start(found);
+  }
+}
+
+// A part that takes longer to make than a page may: it comes from a page of its own. It is made one
+// at a time, and takes a tenth of the time at most; a wish meanwhile is granted after that.
+const wishes = new Map();
+
+async function load(part) {
+  if (wishes.has(part.id)) return wishes.set(part.id, true);
+  wishes.set(part.id, false);
+  const began = performance.now();
+  const fresh = await page(part.dataset.load);
+  for (const found of fresh?.querySelectorAll("[data-part]") ?? []) {
+    const old = document.getElementById(found.id);
+    delete old.dataset.keep;
+    if (old.dataset.load) found.dataset.load = old.dataset.load;
+    morph(old, found);
+    old.dataset.keep = "";
+  }
+  if (!fresh && !part.querySelector(".bad.finding"))
+    part.prepend(element("p", { className: "bad finding" }, "This check failed; it is repeated."));
+  tally();
+  setTimeout(() => {
+    const isWished = wishes.get(part.id) || !fresh;
+    wishes.delete(part.id);
+    if (isWished) load(document.getElementById(part.id) ?? part);
+  }, Math.max(9 * (performance.now() - began), fresh ? 0 : 2000));
+}
+
+// How many rows wait for a person, those of the checks too.
+function tally() {
+  const shown = document.getElementById("count");
+  if (!shown) return;
+  const count = rows().length;
+  shown.textContent = `${count} ${count === 1 ? "entry" : "entries"}`;
+  document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
+  const nothing = document.getElementById("nothing");
+  if (nothing) nothing.hidden = count > 0;
+}
+
+// What a brief of some size would say: the API makes it, without recording that it was given.
+function brief(form) {
+  const [text, count, rest] = ["text", "count", "rest"].map((name) => document.getElementById(`brief-${name}`));
+  let asked = 0;
+  const show = async () => {
+    const { agent, budget } = form.elements;
+    const mine = ++asked;
+    form.querySelector("output").textContent = budget.value;
+    const query = new URLSearchParams({ agent: agent.value, budget: budget.value, names: "commands" });
+    const answers = await Promise.all([fetch(`${form.dataset.brief}/brief?${query}&record=false`), fetch(`${form.dataset.brief}/left-out?${query}`)]);
+    const [made, left] = await Promise.all(answers.map((each) => each.json()));
+    if (mine !== asked) return;
+    text.textContent = answers[0].ok ? made.text : made.detail;
+    count.textContent = answers[0].ok ? `${made.tokens} of ${budget.value} tokens, ${made.shown.length} items, ${left.items?.length ?? 0} left out` : "";
+    rest.replaceChildren(...(left.items?.length ? [element("h3", {}, "Left out, in the order in which a larger budget shows them"), element("p", {}, ...left.items.slice(0, 60).flatMap((each) => [element("a", { href: `/items/${encodeURIComponent(each)}` }, each), " "]))] : []));
+  };
+  let timer;
+  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(show, 90); });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  show();
+}
+
+// Search as one types: the page with this query is fetched, and its results take their place.
+function typed(form) {
+  let timer, asked = 0;
+  const show = async () => {
+    const mine = ++asked;
+    const url = `${location.pathname}?${new URLSearchParams(new FormData(form))}`;
+    const fresh = await page(url);
+    if (!fresh || mine !== asked) return;
+    history.replaceState(null, "", url);
+    const part = form.dataset.typed;
+    morph(document.getElementById(part), fresh.getElementById(part));
+  };
+  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(show, 150); });
+  form.addEventListener("submit", (event) => { event.preventDefault(); show(); });
+}
+
+// Show the cards of this page that have what is typed.
+function filter(input) {
+  input.addEventListener("input", () => hide(input));
+  input.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
+}
+
+function hide(input) {
+  if (!input) return;
+  const wanted = input.value.toLowerCase();
+  for (const row of rows()) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+}
+
+// A card that is dropped on a column does what its button for that would do, if it has one.
+function drop(column) {
+  column.addEventListener("dragstart", (event) => event.dataTransfer.setData("text/plain", event.target.closest("[data-row]")?.id ?? ""));
+  column.addEventListener("dragover", (event) => event.preventDefault());
+  column.addEventListener("drop", (event) => {
+    event.preventDefault();
+    const card = document.getElementById(event.dataTransfer.getData("text/plain"));
+    const name = column.dataset.column;
+    for (const button of card?.querySelectorAll("button[data-path]") ?? []) {
+      const isStatus = JSON.parse(button.dataset.body).status === name;
+      const isPhase = column.dataset.by === "phase" && button.dataset.key === "m";
+      if (isStatus || isPhase) return run(button, isPhase ? { phase: name } : {});
+    }
+    if (card && !column.contains(card)) say(`A task isn't made ${name} here; hand it over, cancel it or reopen it.`, true);
+  });
+}
+
+// A picture larger or smaller; what doesn't fit is scrolled.
+function zoom(button) {
+  button.addEventListener("click", () => {
+    const picture = document.getElementById("graph");
+    const by = Number(button.dataset.zoomed);
+    picture.style.maxWidth = by ? "none" : "";
+    picture.style.width = by ? `${Math.max(100, picture.clientWidth * by)}px` : "";
+  });
+}
