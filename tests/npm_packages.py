@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 
 class Package(NamedTuple):
-    """A package, its version, and the program that is wanted of it."""
+    """A package, its version, and the program that is wanted of it.
+
+    `is_native`: the program itself is in an optional package, one for each platform.
+    """
 
     name: str
     version: str
     program: str
+    is_native: bool = False
 
 
 def node_and_npm(need_program: Callable[[str], str]) -> tuple[str, list[str]]:
@@ -51,7 +55,8 @@ def _install(npm: list[str], package: Package, folder: Path) -> None:
     """Install into a folder of its own and move it into place whole."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = tempfile.mkdtemp(dir=folder.parent)
-    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional", "--loglevel=error")
+    options = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+    options += [] if package.is_native else ["--omit=optional"]
     done = subprocess.run(
         [*npm, "install", *options, f"{package.name}@{package.version}"],
         cwd=fresh,

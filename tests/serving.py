@@ -12,8 +12,8 @@ import uvicorn.server
 
 import passdown
 from passdown.core.access import RIGHTS
-from passdown.web.limits import Limits
 from passdown.web.server import build_server, listen
+from passdown.web.server_state import Limits
 from passdown.workspace.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -154,8 +154,15 @@ def test_file_lists_become_artifacts(ws: Workspace) -> None:
 
 
 @pytest.mark.promise("S1-3", "P-7")
-def test_links_pipes_and_folders_are_no_artifacts(ws: Workspace, tmp_path: Path) -> None:
-    """What leads out of the project or isn't a file is refused without being read."""
+@pytest.mark.parametrize("is_windows", [False, True], ids=["posix", "as on Windows"])
+def test_links_pipes_and_folders_are_no_artifacts(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_windows: bool
+) -> None:
+    """What leads out of the project or isn't a file is refused without being read; on Windows too,
+    where a file can't be opened relative to an open folder.
+    """
+    if is_windows:
+        monkeypatch.setattr(os, "supports_dir_fd", set[object]())
     (tmp_path / "out").symlink_to("/etc")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "inside.py").symlink_to(tmp_path / "src" / "config.py")

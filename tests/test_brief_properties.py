@@ -23,9 +23,8 @@ from passdown import Settings
 from passdown.context.brief import Brief, brief
 from passdown.context.ranking import RankedItem, fill_up, focus_of, order_details, order_steps
 from passdown.context.rendering import KIND_NAMES, NAMED_NEEDS, SECTIONS, marker_of
-from passdown.core.brief_facts import BriefFacts, ItemContent, shown_letter
 from passdown.core.items import TITLE_LENGTH, entry_of, grade_of, item_lines, one_line, sizes_of
-from passdown.core.rows import ItemRow, TaskRow
+from passdown.core.rows import BriefFacts, ItemContent, ItemRow, TaskRow, shown_letter
 from passdown.core.tokens import COUNTERS, counter_of, units
 from tests.sizes import counted, example_count
 
@@ -403,7 +402,9 @@ def check_markdown(case: Case, found: Brief) -> None:
     assert set(letters.values()) == others
     left, _, rest = lines[-1].rpartition("passdown state T-1")
     assert left.endswith(" left out: " if found.left_out else "All: ")
-    assert rest in ("", "; of needed tasks: passdown context T-1")
+    has_shared = any(item.task == "workspace" for item in case.facts.items)
+    shared = "; for all work: passdown state workspace" if has_shared and found.left_out else ""
+    assert rest.removeprefix(shared) in ("", "; of needed tasks: passdown context T-1")
     author = first
     items: dict[str, str] = {}
     for line in lines[3 if others else 2 : -1]:

@@ -70,7 +70,7 @@ def test_a_brief_says_what_the_next_agent_needs(ws: Workspace) -> None:
     found = ws.brief("T-1", agent="coder", budget=1_500)
     assert found.left_out == {}
     assert found.text.startswith("# T-1 for coder, version 2 [")
-    assert "All: passdown state T-1" in found.text
+    assert 'All: ws.state("T-1")' in found.text
     state = ws.files.state_document("T-1")
     for text in (
         state["blockers"][0]["blocker"],
@@ -108,7 +108,7 @@ def test_data_formats_can_be_read_back(ws: Workspace, format: str) -> None:
     data = json.loads(text) if format == "json" else yaml.safe_load(text)
     assert (data["task"], data["version"], data["from"]) == ("T-1", 2, "planner")
     assert data["blockers"][0]["by"] == "planner"
-    assert data["all"] == "passdown state T-1"
+    assert data["all"] == 'ws.state("T-1")'
     assert json.dumps(told(ws).to_dict())
 
 
@@ -788,7 +788,7 @@ def test_what_to_look_up_is_a_line_of_the_brief(ws: Workspace) -> None:
     hand(ws, summary="one", memory_refs=["req:001", "a key\nof two lines"])
     text = ws.brief("T-1", agent="coder").text
     assert "- memory_refs: req:001, a key of two lines\n" in text
-    assert "All: passdown state T-1" in text
+    assert 'All: ws.state("T-1")' in text
     found = json.loads(ws.brief("T-1", agent="coder", format="json").text)
     assert {"id": "T-1:memory_refs", "by": "planner", "text": "req:001, a key of two lines"} in (
         found["the_task"]

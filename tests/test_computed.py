@@ -15,13 +15,10 @@ from passdown.context.related import (
     LIMITS,
     POINTS,
     computed_context,
-    computed_text,
-    explain,
     signals_of,
 )
 from passdown.errors import InvalidInput, NotFound
 from passdown.workspace.task_context import NEWEST
-from passdown.workspace.task_context import computed_context as task_computed_context
 
 if TYPE_CHECKING:
     import random
@@ -111,7 +108,7 @@ def test_complexity_limits_each_kind(complexity: str, limits: tuple[int, ...]) -
     for kind, limit in zip(KINDS, limits, strict=True):
         counts = {"considered": 30, "related": 30, "shown": limit, "beyond": 0}
         assert found.counts[kind] == counts
-        assert f"left out: {30 - limit} over the limit of {limit}, 0 that" in explain(found)
+        assert f"left out: {30 - limit} over the limit of {limit}, 0 that" in found.explained()
 
 
 def test_an_unknown_complexity_is_refused() -> None:
@@ -165,7 +162,7 @@ def test_the_explanation_says_why_each_is_in_and_what_was_left_out() -> None:
     """Signals, points by reason, and the counts of every kind."""
     patterns = [a_pattern(1, "Sign it\x1b", "src/auth/jwt.py"), a_pattern(2, "Paint it")]
     found = computed_context({**TASK, "beyond": {"gotchas": 7}}, {"patterns": patterns})
-    text = explain(found)
+    text = found.explained()
     assert found.explained() == text
     assert "\ndomains: security\npaths: limits.toml, src/auth/jwt.py\n" in text
     assert (
@@ -188,13 +185,13 @@ def test_no_text_can_break_the_form(issues: list[str], title: str) -> None:
     refs = [{"address": "T-1#a1", "path": "src/auth/jwt.py", "note": title}]
     candidates = {"gotchas": gotchas, "prior_tasks": [{**prior, "phase": "x"}], "code_refs": refs}
     found = computed_context(TASK, candidates, "complex")
-    lines = computed_text(found).splitlines()
+    lines = found.text().splitlines()
     heads = [line for line in lines if line.startswith("#")]
     wanted = ["### Code references", "### Prior tasks"]
     assert heads[1:] == (["### Gotchas", *wanted] if issues else wanted)
     assert len([line for line in lines if line.startswith("- ")]) == len(issues) + 2
     assert all(line[:2] in ("##", "- ", "") for line in lines)
-    assert len(explain(found).splitlines()) == 4 + 2 * 4 + 2 * (len(issues) + 2)
+    assert len(found.explained().splitlines()) == 4 + 2 * 4 + 2 * (len(issues) + 2)
 
 
 def test_nothing_that_bears_on_a_task_is_said_so() -> None:
@@ -229,24 +226,21 @@ def handed(task: str, *paths: str, **more: Any) -> Document:
 @pytest.mark.promise("S3-39")
 def test_candidates_come_from_the_task_its_dependencies_and_the_workspace(ws: Workspace) -> None:
     """Not from strangers; nothing that was retracted or deleted."""
-    opened = ws._context  # pyright: ignore[reportPrivateUsage]
     reading = [{"file": "src/login.md", "reason": "the plan"}]
     gone = {"path": "login/gone.py", "lines": "all", "change_type": "delete", "description": "x"}
     ws.hand_off(handed("T-1", "src/in.py", "src/other.py", dependencies_for_next=reading))
     ws.hand_off(handed("T-2", "login/own.py", "login/gone.py"))
     ws.hand_off(handed("T-2", files_modified=[gone], from_agent="coder", to_agent="tester"))
-    found = task_computed_context(opened, "T-2")
+    found = ws.context.computed("T-2")
     assert {entry["address"] for entry in found.patterns} == {"T-1#p1", "workspace#p1"}
     assert [entry["address"] for entry in found.gotchas] == ["T-1#g1"]
     assert {e["path"] for e in found.code_refs} == {"src/in.py", "src/login.md", "login/own.py"}
     assert [entry["task"] for entry in found.prior_tasks] == ["T-1"]
     assert found.prior_tasks[0]["why"][0] == "file src/in.py (+3)"
     ws.set_status("T-1#p1", "retracted", agent="coder")
-    assert [entry["address"] for entry in task_computed_context(opened, "T-2").patterns] == [
-        "workspace#p1"
-    ]
+    assert [entry["address"] for entry in ws.context.computed("T-2").patterns] == ["workspace#p1"]
     with pytest.raises(NotFound):
-        task_computed_context(opened, "T-9")
+        ws.context.computed("T-9")
 
 
 @pytest.mark.promise("S3-39")
@@ -254,7 +248,7 @@ def test_at_most_the_newest_of_each_kind_are_considered(ws: Workspace) -> None:
     """What is too old to be looked at is counted, and the explanation says so."""
     steps = [{"path": f"login/f{n}.py"} for n in range(NEWEST + 5)]
     ws.hand_off({**handed("T-1"), "artifacts": steps})
-    found = task_computed_context(ws._context, "T-2", "easy")  # pyright: ignore[reportPrivateUsage]
+    found = ws.context.computed("T-2", "easy")
     assert found.counts["code_refs"] == {
         "considered": NEWEST,
         "related": NEWEST,

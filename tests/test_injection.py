@@ -18,7 +18,7 @@ from passdown.context.related import (
     injection_text,
     steps_for_breakdown,
 )
-from passdown.workspace.task_context import NEWEST, injection, next_steps
+from passdown.workspace.task_context import NEWEST
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -285,11 +285,10 @@ def ws(tmp_path: Path) -> Workspace:
 @pytest.mark.promise("S3-27", "S3-28")
 def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> None:
     """Through the workspace, in the order in which the task names them."""
-    opened = ws._context  # pyright: ignore[reportPrivateUsage]
     for n in range(NEWEST + 3):
         ws.note("pattern", agent="coder", task="T-1", pattern=f"Pattern {n}", location="src")
     ws.set_status(f"T-1#p{NEWEST}", "retracted", agent="coder")
-    text = injection(opened, "T-3")
+    text = ws.context.injection("T-3")
     heads = re.findall("^## .*$", text, re.MULTILINE)
     assert heads == [
         "## From Task T-2: Part \\| T-2",
@@ -301,21 +300,20 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> N
     assert len(re.findall(r"^- \*\*Pattern ", text, re.MULTILINE)) == NEWEST - 1
     assert "- … 3 older not read; all of them: passdown state T-1 --json" in text
     ws.set_status("T-1#q1", "answered", agent="coder")
-    assert "Which key?" not in injection(opened, "T-3")
-    assert injection(opened, "T-1") == ""
+    assert "Which key?" not in ws.context.injection("T-3")
+    assert ws.context.injection("T-1") == ""
     with pytest.raises(passdown.errors.NotFound):
-        injection(opened, "T-9")
+        ws.context.injection("T-9")
 
 
 @pytest.mark.promise("S3-29")
 def test_the_steps_of_a_task_are_there_for_its_breakdown(ws: Workspace) -> None:
     """Open ones only, in order, each with its address."""
-    opened = ws._context  # pyright: ignore[reportPrivateUsage]
-    found = next_steps(opened, "T-1")
+    found = ws.context.next_steps("T-1")
     assert [(step.address, step.step) for step in found] == [
         ("T-1#n1", "Later"),
         ("T-1#n2", "Now"),
     ]
     ws.set_status("T-1#n1", "done", agent="coder")
-    assert [step.step for step in next_steps(opened, "T-1")] == ["Now"]
-    assert next_steps(opened, "T-2") == []
+    assert [step.step for step in ws.context.next_steps("T-1")] == ["Now"]
+    assert ws.context.next_steps("T-2") == []

@@ -27,9 +27,10 @@ from passdown import (
     Settings,
     Story,
 )
-from passdown.core.handoff_formats import state_file, switch_artifact
+from passdown.core.handoff import TaskFields
 from passdown.core.handoff_templates import pydantic_model
-from passdown.core.intake import handoff_schema, task_schema
+from passdown.core.intake import handoff_schema, state_file, switch_artifact
+from passdown.core.schema import json_schema
 from passdown.errors import InvalidInput, Problem
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.folders import new_folder
@@ -547,14 +548,14 @@ def test_the_published_schema_accepts_the_examples() -> None:
     """The JSON Schema of a handoff holds for the full one and refuses what the door refuses."""
     schema = handoff_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator.check_schema(task_schema())
+    jsonschema.Draft202012Validator.check_schema(json_schema(TaskFields))
     valid: Any = jsonschema.Draft202012Validator(schema)
     assert list(valid.iter_errors(full_handoff())) == []
     assert list(valid.iter_errors(minimal())) == []
     for wrong in ({}, minimal(outcome="done"), minimal(gotchas=[{"issue": "i"}])):
         assert list(valid.iter_errors(wrong))
     task = {"task": "T-1", "title": "t", "agent": "a", "depends_on": ["T-2"]}
-    for_tasks: Any = jsonschema.Draft202012Validator(task_schema())
+    for_tasks: Any = jsonschema.Draft202012Validator(json_schema(TaskFields))
     assert list(for_tasks.iter_errors(task)) == []
 
 

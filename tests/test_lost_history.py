@@ -18,6 +18,7 @@ from passdown.errors import Damaged, NotFound, StoreUnavailable
 from passdown.store.sqlite.files import SameFile
 from passdown.testing import full_handoff, write_files
 from passdown.workspace.tokens import Tokens
+from tests.interfaces.running import data_of
 from tests.postgres import new_workspace
 from tests.serving import served
 
@@ -423,7 +424,7 @@ def test_reads_through_a_server_say_it_too(behind: Path, caplog: pytest.LogCaptu
 def test_rebuilding_says_it_too(behind: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, printed = said(capsys, "reindex", "--json")
     assert code == 0
-    warnings = json.loads(printed)["warnings"]
+    warnings = data_of(printed)["warnings"]
     assert [(each["path"], each["code"]) for each in warnings] == [
         ("T-1", "ledger_behind"),
         ("T-2", "ledger_behind"),
@@ -632,7 +633,7 @@ def test_a_decision_that_was_cut_short_is_finished_by_the_next(
     def cut(*_: object) -> list[str]:
         raise KeyboardInterrupt
 
-    places = {"accept_ledger": "workspace.maintenance", "keep_aside": "history.lost_history"}
+    places = {"accept_ledger": "workspace.maintenance", "keep_aside": "ledger.durable_files"}
     with opened(behind) as ws:
         with pytest.raises(Damaged):
             ws.warn("T-1", agent="a", text="w")

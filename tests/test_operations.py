@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
 from typing import get_type_hints
 
@@ -14,7 +15,7 @@ import passdown
 from passdown.core.codec import decode, encode, field_names
 from passdown.core.graph import Edge, Node
 from passdown.errors import PassdownError, Problem
-from passdown.operations import OPERATIONS, Operation, load
+from passdown.operations import OPERATIONS, Operation, argument_texts, load
 from passdown.testing.stubs import generated
 from passdown.workspace import Workspace
 
@@ -43,9 +44,11 @@ def test_annotations_of_what_is_exported_resolve_at_run_time(name: str) -> None:
 
 @EVERY
 def test_every_parameter_is_described(operation: Operation) -> None:
-    """The descriptions are the help of flags and of the HTTP API."""
+    """The descriptions are the help of flags and of the HTTP API, and a method's docstring."""
     function = load(operation.function)
-    described = re.findall(r"^ {8}\**(\w+): ", function.__doc__ or "", re.MULTILINE)
+    assert list(argument_texts(function)) == list(inspect.signature(function).parameters)[1:]
+    method = attrgetter(operation.name)(Workspace)
+    described = re.findall(r"^ {8}\**(\w+): ", method.__doc__ or "", re.MULTILINE)
     assert described == list(inspect.signature(function).parameters)[1:]
 
 

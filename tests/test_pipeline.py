@@ -9,13 +9,12 @@ from passdown.context.pipeline import (
     MAX_TEXT,
     beginning,
     budget_of,
-    counted,
     cut,
     escaped,
-    first_few,
     sections_text,
     shortened,
 )
+from passdown.core.text import counted, first_few
 
 texts = st.text(max_size=60)
 pieces = st.lists(st.text("ab ", min_size=1, max_size=12), unique=True, max_size=8)

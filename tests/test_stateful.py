@@ -113,6 +113,9 @@ def comparable(document: Document) -> Document:
     return kept
 
 
+CURRENT = {"next_steps": "suggested_next_steps", "reading": "dependencies_for_next"}
+
+
 class Expected:
     """What the model knows of one task."""
 
@@ -125,7 +128,7 @@ class Expected:
             "reading": set(),
             "blockers": set(),
         }
-        self.pending = False
+        self.pending = self.rejected = False
         self.counts: dict[str, int] = dict.fromkeys(
             ("decisions", "patterns", "gotchas", "warnings"), 0
         )
@@ -139,14 +142,19 @@ class Expected:
             "blockers": {b["blocker"] for b in handoff.get("blockers", ())},
         }
         self.open["questions"] |= given["questions"]
-        self.open["blockers"] = given["blockers"]
-        for name in ("next_steps", "reading"):
-            self.open[name] = given[name] or self.open[name]
+        # What a person rejected stays open until a person settles it; listed again, they are asked.
+        self.rejected = self.rejected and "b3" not in given["blockers"]
+        given["blockers"] |= {"b3"} if self.rejected else set()
+        # A list that is given is the current one, empty or not.
+        for name, field in CURRENT.items():
+            self.open[name] = given[name] if field in handoff else self.open[name]
         for name in ("decisions", "gotchas", "warnings"):
             self.counts[name] += len(handoff.get(name, ()))
         self.counts["patterns"] += len(handoff.get("patterns_discovered", ()))
-        self.pending = "b3" in given["blockers"] and (self.pending or self.asks_anew)
-        self.asks_anew = "b3" not in given["blockers"]
+        self.open["blockers"] = given["blockers"]
+        listed = "b3" in given["blockers"] and not self.rejected
+        self.pending = listed and (self.pending or self.asks_anew)
+        self.asks_anew = not listed
         outcome, phase = (
             handoff["outcome"],
             handoff.get("phase") or self.read[self.version]["phase"],
@@ -252,6 +260,8 @@ class Work(RuleBasedStateMachine):
         if outcome == "partial":
             handoff.setdefault("suggested_next_steps", [{"step": "n1"}])
         expected = self.tasks[task]
+        if (handoff.get("phase") or expected.read[expected.version]["phase"]) == "completed":
+            handoff["despite"] = "what is open is known"
         if expected.pending:
             self.refused(GateRefused, lambda: self.ws.hand_off(handoff, key=self.key()))
             return
@@ -383,24 +393,27 @@ class Work(RuleBasedStateMachine):
         expected.unblock()
         self.wrote(task, before)
 
-    @precondition(lambda self: any(task.pending for task in self.tasks.values()))
+    @precondition(lambda self: any(t.pending or t.rejected for t in self.tasks.values()))
     @rule(data=st.data(), yes=st.booleans())
     def answer(self, data: st.DataObject, yes: bool) -> None:
-        waiting = [name for name, expected in self.tasks.items() if expected.pending]
+        waiting = [name for name, t in self.tasks.items() if t.pending or t.rejected]
         task = data.draw(st.sampled_from(sorted(waiting)))
-        (gate,) = [g.address for g in self.ws.gates(task) if g.status == "pending"]
+        (gate,) = [g.address for g in self.ws.gates(task) if g.kind == "human"]
         before = self.ws.files.state_document(task)
         expected = self.tasks[task]
+        if expected.rejected and not yes:
+            self.refused(GateRefused, lambda: self.ws.reject(gate, by="ana", reason="no"))
+            return
         if yes:
             self.ws.approve(gate, by="ana")
             expected.open["blockers"].discard("b3")
             expected.unblock()
         else:
             self.ws.reject(gate, by="ana", reason="not yet")
-        expected.pending, expected.asks_anew = False, True
+        expected.pending, expected.asks_anew, expected.rejected = False, True, not yes
         expected.version += 1
         self.wrote(task, before)
-        self.refused(GateRefused, lambda: self.ws.approve(gate, by="ana"))
+        self.refused(GateRefused, lambda: self.ws.reject(gate, by="ana", reason="no"))
 
     @precondition(lambda self: self.tasks)
     @rule(data=st.data(), name=st.sampled_from("ABC"), summary=st.sampled_from(["one", "two"]))

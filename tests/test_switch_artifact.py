@@ -23,6 +23,7 @@ from passdown.context.artifacts import (
     NEVER_CARRIED,
     REFERENCE,
     STORY_FIELDS,
+    TEMPLATE,
     artifact_markdown,
     artifact_name,
     artifact_of,
@@ -31,11 +32,10 @@ from passdown.context.artifacts import (
     grouped_paths,
     read_artifact,
     short_summaries,
-    template_text,
     with_whole_paths,
 )
 from passdown.context.switches import assemble, subagent_prompt, tokens_by_part
-from passdown.core import handoff_formats as shapes
+from passdown.core import intake as shapes
 from passdown.core.parsing import load_yaml
 from passdown.core.tokens import COUNTERS, counter_of
 from passdown.errors import InvalidInput
@@ -492,7 +492,7 @@ def test_an_unknown_field_is_a_warning() -> None:
 
 @pytest.mark.promise("S2-1", "S2-27")
 def test_the_template_holds_every_field_and_waits_to_be_filled() -> None:
-    template = template_text()
+    template = TEMPLATE
     data = read_artifact(template)
     assert set(data) == set(FIELDS) - {"omitted"}
     assert tuple(data["story_context"]) == STORY_FIELDS

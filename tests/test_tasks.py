@@ -112,8 +112,9 @@ def test_a_task_is_made_once(ws: Workspace) -> None:
     first = ws.create_task("T-1", title="Login", agent="planner")
     assert ws.create_task("T-1", title="Login", agent="planner") == first._replace(is_replay=True)
     for fields in ({"title": "Logout", "agent": "planner"}, {"title": "Login", "agent": "coder"}):
-        with pytest.raises(Conflict, match="exists already"):
+        with pytest.raises(Conflict, match="exists already") as caught:
             ws.create_task("T-1", **fields)
+        assert "passdown task show T-1 (in Python: task)" in caught.value.next_step
     assert ws.state("T-1").title == "Login"
 
 
@@ -152,7 +153,7 @@ def test_a_change_that_says_nothing_or_too_much_is_refused(
         ws.update_task("T-1", agent="coder", **fields)
     assert [problem.code for problem in caught.value.problems] == [code]
     assert ws.state("T-1").version == 1
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"\(in Python: tasks\)"):
         ws.update_task("T-9", agent="coder", title="t")
 
 

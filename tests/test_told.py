@@ -87,7 +87,7 @@ def test_a_brief_points_to_what_the_tasks_it_needs_have_left(ws: Workspace) -> N
     ws.create_task("T-2", title="Reports", agent="pm", depends_on=["T-1"])
     found = ws.brief("T-2", agent="qa", budget=300).text
     assert "held by pm; needs T-1 (open)" in found
-    assert "of needed tasks: passdown context T-2\n" in found
+    assert 'of needed tasks: ws.context.injection("T-2")\n' in found
 
 
 @pytest.mark.parametrize("budget", [12, 30, 60, 120])
@@ -95,7 +95,7 @@ def test_data_is_data_in_any_budget(ws: Workspace, budget: int) -> None:
     """A small budget leaves things out of JSON, never the braces."""
     handed(ws, summary="a" * 300)
     found = ws.brief("T-1", agent="dev", budget=budget, format="json").text
-    assert json.loads(found)["all"] == "passdown state T-1"
+    assert json.loads(found)["all"] == 'ws.state("T-1")'
 
 
 def test_what_earlier_agents_left_is_fenced_and_only_theirs(ws: Workspace) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from passdown.core import tokens
-from passdown.core.token_table import FILE, TokenTable
+from passdown.core.tokens import FILE, TokenTable
 from passdown.testing.tokens import made_table
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from psycopg.pq import Conninfo
 import passdown
 from passdown.cli.main import VERBS, parser_of
 from passdown.cli.server import PORT
-from passdown.web.limits import checked_names
+from passdown.web.server_state import checked_names
 from tests.interfaces.web.test_process import running
 
 if TYPE_CHECKING:

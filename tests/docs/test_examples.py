@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interfaces.running import data_of
 from tests.processes import forked_python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -72,7 +72,7 @@ def test_the_filled_handoff_would_be_recorded_as_it_is(tmp_path: Path) -> None:
     for task in ("T-1", "T-2"):
         run([*passdown, "task", "new", task, "--title", task, "--agent", "coder"], tmp_path)
     given = ["handoff", str(EXAMPLES / "handoff.yaml"), "--dry-run", "--json"]
-    found = json.loads(run([*passdown, *given], tmp_path))
+    found = data_of(run([*passdown, *given], tmp_path))
     assert [p for p in found["problems"] if p["code"] != "recommended"] == []
 
 

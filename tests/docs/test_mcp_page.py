@@ -13,7 +13,7 @@ import pytest
 import passdown
 from passdown.hosts.definitions import HOSTS
 from passdown.mcp.definitions import BY_NAME
-from passdown.mcp.server import PROMPTS, TEMPLATES
+from passdown.mcp.resources import PROMPTS, TEMPLATES
 from tests.interfaces.mcp.talking import environment
 from tests.processes import forked_python
 
@@ -53,7 +53,7 @@ def test_every_tool_resource_and_prompt_is_on_the_page() -> None:
     for template in TEMPLATES:
         assert str(template["uriTemplate"]).partition("{")[0] in PAGE
     for prompt in PROMPTS:
-        assert f"*{prompt.title}*" in PAGE
+        assert f"*{prompt['title']}*" in PAGE
 
 
 def test_readme_says_how_many_tools_there_are() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from passdown.context import artifacts as artifact
-from passdown.core.handoff_templates import markdown_table
 from passdown.core.settings import CONFIG_TEMPLATE, Settings, parse_settings
 from passdown.history.profiles import Profiles
+from tests.docs.handoff_table import markdown_table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -85,7 +85,7 @@ def test_the_page_on_handoffs_has_every_setting() -> None:
 
 
 def test_the_page_on_handoffs_has_the_declared_fields() -> None:
-    """Its table is what the declaration gives; `handoff_templates.markdown_table` writes it."""
+    """Its table is what the declaration gives; `handoff_table.markdown_table` writes it."""
     assert markdown_table() in (DOCS / "handoffs.md").read_text()
 
 

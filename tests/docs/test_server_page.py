@@ -16,7 +16,7 @@ import pytest
 import passdown
 from passdown.core.access import RIGHTS
 from passdown.operations import OPERATIONS
-from passdown.web.limits import Limits
+from passdown.web.server_state import Limits
 from tests.interfaces.web.asking import ask
 from tests.processes import forked_python
 from tests.serving import EVERY_RIGHT, served

@@ -114,10 +114,10 @@ def test_adrs_become_decisions_of_one_task(project: Imports) -> None:
     found = project.bring(write_adrs(project.root / "docs" / "adr"))
     assert numbers(found, "decision") == {"added": 4}
     assert numbers(found, "file") == {"skipped": 2}
-    decisions = project.decisions("adr")
+    decisions = project.decisions("workspace")
     old, new, cookies, logs = decisions.values()
-    assert (old["status"], old["superseded_by"]) == ("superseded", "adr#d2")
-    assert (new["status"], new["supersedes"]) == ("accepted", ["adr#d1"])
+    assert (old["status"], old["superseded_by"]) == ("superseded", "workspace#d2")
+    assert (new["status"], new["supersedes"]) == ("accepted", ["workspace#d1"])
     assert cookies["summary"] == "Use signed cookies"
     assert cookies["alternatives"] == [
         "Tokens in local storage which scripts can read",
@@ -127,7 +127,7 @@ def test_adrs_become_decisions_of_one_task(project: Imports) -> None:
     assert cookies["at"] == "2024-05-06T00:00:00.000000Z"
     assert cookies["paths"] == ["docs/adr/0005-use-signed-cookies.md"]
     assert logs["status"] == "reverted"
-    shown = next(entry for entry in found.entries if entry.address == "adr#d3")
+    shown = next(entry for entry in found.entries if entry.address == "workspace#d3")
     assert shown.reason == "only in the file: Pros and Cons of the Options"
 
 
@@ -139,10 +139,10 @@ def test_a_changed_text_takes_the_place_of_the_earlier_one(project: Imports) -> 
     cookies.write_text(MADR_FRONT.replace("it is simple", "it is simple and old"), "utf-8")
     found = project.bring(folder)
     assert numbers(found, "decision") == {"changed": 1, "unchanged": 3}
-    assert project.decisions("adr")["adr#d3"]["superseded_by"] == "adr#d5"
+    assert project.decisions("workspace")["workspace#d3"]["superseded_by"] == "workspace#d5"
     cookies.write_text(MADR_FRONT, "utf-8")
     assert numbers(project.bring(folder), "decision") == {"changed": 1, "unchanged": 3}
-    assert project.decisions("adr")["adr#d6"]["status"] == "accepted"
+    assert project.decisions("workspace")["workspace#d6"]["status"] == "accepted"
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
 
 
@@ -153,17 +153,20 @@ def test_a_changed_status_takes_the_place_of_the_earlier_one(project: Imports) -
     cookies = folder / "0005-use-signed-cookies.md"
     cookies.write_text(MADR_FRONT.replace('"accepted"', "deprecated"), "utf-8")
     assert numbers(project.bring(folder), "decision") == {"changed": 1, "unchanged": 3}
-    decisions = project.decisions("adr")
-    assert decisions["adr#d3"]["superseded_by"] == "adr#d5"
-    assert decisions["adr#d5"]["status"] == "reverted"
+    decisions = project.decisions("workspace")
+    assert decisions["workspace#d3"]["superseded_by"] == "workspace#d5"
+    assert decisions["workspace#d5"]["status"] == "reverted"
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
     logs = folder / "0003-keep-sessions-in-redis.md"
     logs.write_text(NYGARD_NEW.replace("2022-01-31", "2022-02-01"), "utf-8")
     assert numbers(project.bring(folder), "decision") == {"changed": 1, "unchanged": 3}
-    assert project.decisions("adr")["adr#d6"]["at"].startswith("2022-02-01")
+    assert project.decisions("workspace")["workspace#d6"]["at"].startswith("2022-02-01")
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
     found = project.workspace.recall("sessions cookies", limit=20)
-    assert [each.stale for each in found if each.address in ("adr#d5", "adr#d6")] == [(), ()]
+    assert [each.stale for each in found if each.address in ("workspace#d5", "workspace#d6")] == [
+        (),
+        (),
+    ]
 
 
 def test_a_date_that_is_none_is_told(project: Imports) -> None:
@@ -173,7 +176,7 @@ def test_a_date_that_is_none_is_told(project: Imports) -> None:
     (folder / "0001-a.md").write_text("# A\n\nDate: 2025-13-45\n\n## Decision\n\nYes.\n")
     (entry,) = project.bring(folder).entries
     assert "2025-13-45 is no date" in entry.reason
-    decision = project.decisions("adr")["adr#d1"]
+    decision = project.decisions("workspace")["workspace#d1"]
     assert "2025-13-45" in decision["rationale"]
     assert "at" not in decision or not decision["at"].startswith("2025")
 
@@ -273,18 +276,20 @@ def test_an_adr_that_is_superseded_later(project: Imports) -> None:
     new = folder / "0003-keep-sessions-in-redis.md"
     old.write_text(NYGARD_OLD.partition("Superceded")[0] + "Accepted\n\n## Decision\n\nRows.\n")
     project.bring(folder)
-    assert project.decisions("adr")["adr#d1"]["status"] == "accepted"
+    assert project.decisions("workspace")["workspace#d1"]["status"] == "accepted"
     new.write_text(NYGARD_NEW)
     assert numbers(project.bring(folder), "decision") == {"added": 1, "unchanged": 1}
-    assert project.decisions("adr")["adr#d1"]["superseded_by"] == "adr#d2"
+    assert project.decisions("workspace")["workspace#d1"]["superseded_by"] == "workspace#d2"
     old.write_text(NYGARD_OLD)
     project.bring(folder)
-    statuses = {a: d["status"] for a, d in project.decisions("adr").items()}
-    assert [a for a, status in statuses.items() if status == "accepted"] == ["adr#d4"]
+    statuses = {a: d["status"] for a, d in project.decisions("workspace").items()}
+    assert [a for a, status in statuses.items() if status == "accepted"] == ["workspace#d4"]
     new.write_text(NYGARD_NEW.replace("Supercedes [1", "See [1"))
     old.write_text(NYGARD_OLD.replace("Superceded by", "Accepted; see"))
     project.bring(folder)
-    live = [d["summary"] for d in project.decisions("adr").values() if d["status"] == "accepted"]
+    live = [
+        d["summary"] for d in project.decisions("workspace").values() if d["status"] == "accepted"
+    ]
     assert sorted(live) == ["Keep sessions in Redis", "Keep sessions in the database"]
     heads = project.heads()
     assert numbers(project.bring(folder), "decision") == {"unchanged": 2}
@@ -295,9 +300,11 @@ def test_what_people_marked_stays_marked(project: Imports) -> None:
     """A decision that was taken back here isn't brought back by the same ADR."""
     folder = write_adrs(project.root / "docs" / "adr")
     project.bring(folder)
-    project.workspace.set_status("adr#d3", "reverted", agent="kim", reason="we use tokens now")
+    project.workspace.set_status(
+        "workspace#d3", "reverted", agent="kim", reason="we use tokens now"
+    )
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
-    assert project.decisions("adr")["adr#d3"]["status"] == "reverted"
+    assert project.decisions("workspace")["workspace#d3"]["status"] == "reverted"
 
 
 def test_two_folders_of_the_same_name(project: Imports) -> None:
@@ -305,9 +312,17 @@ def test_two_folders_of_the_same_name(project: Imports) -> None:
     project.bring(write_adrs(project.root / "docs" / "adr"))
     found = project.bring(write_adrs(project.root / "core" / "adr"))
     assert numbers(found, "decision") == {"added": 4}
-    assert numbers(project.bring(project.root / "docs" / "adr", task="adr"), "decision") == {
-        "unchanged": 4
-    }
+    again = project.bring(project.root / "docs" / "adr")
+    assert numbers(again, "decision") == {"unchanged": 4}
+
+
+def test_what_belongs_to_no_task_makes_none(project: Imports) -> None:
+    """It concerns all work; where an earlier version made a task for it, that one is kept up."""
+    project.bring(write_adrs(project.root / "docs" / "adr"))
+    assert project.workspace.tasks() == []
+    older = write_adrs(project.root / "records")
+    project.bring(older, task="records")
+    assert numbers(project.bring(older), "decision") == {"unchanged": 4}
 
 
 def test_a_circle_of_adrs(project: Imports) -> None:

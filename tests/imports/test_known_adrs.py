@@ -25,7 +25,7 @@ def folder(project: Imports) -> Path:
 
 def held(project: Imports) -> dict[str, str]:
     """The decisions that hold, each with the file that it names."""
-    decisions = project.decisions("adr").values()
+    decisions = project.decisions("workspace").values()
     return {d["summary"]: d["paths"][0] for d in decisions if d["status"] == "accepted"}
 
 
@@ -36,7 +36,7 @@ def test_a_renamed_adr_is_the_same_decision(project: Imports, folder: Path) -> N
     assert numbers(found, "decision") == {"changed": 1, "unchanged": 3}
     (entry,) = [entry for entry in found.entries if entry.result == "changed"]
     assert entry.reason.startswith(f"was docs/adr/{COOKIES}, which is gone")
-    assert project.decisions("adr")["adr#d3"]["superseded_by"] == entry.address
+    assert project.decisions("workspace")["workspace#d3"]["superseded_by"] == entry.address
     assert held(project) == {
         "Use signed cookies": "docs/adr/0005-cookies.md",
         "Keep sessions in Redis": f"docs/adr/{NEW}",
@@ -56,7 +56,7 @@ def test_a_renamed_adr_goes_on_changing(project: Imports, folder: Path) -> None:
         assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
     path.write_text(MADR_FRONT.replace("it is simple", "it is simple and old"))
     assert numbers(project.bring(folder), "decision") == {"changed": 1, "unchanged": 3}
-    decisions = project.decisions("adr").values()
+    decisions = project.decisions("workspace").values()
     assert [d["status"] for d in decisions if d["summary"] == "Use signed cookies"] == [
         *["superseded"] * 5,
         "accepted",
@@ -74,7 +74,9 @@ def test_what_people_took_back_stays_so_under_another_name(project: Imports, fol
     """Neither a renamed file nor one that is renamed back brings a decision back."""
     (folder / COOKIES).rename(folder / "0005-cookies.md")
     project.bring(folder)
-    project.workspace.set_status("adr#d5", "reverted", agent="kim", reason="we use tokens now")
+    project.workspace.set_status(
+        "workspace#d5", "reverted", agent="kim", reason="we use tokens now"
+    )
     (folder / "0005-cookies.md").rename(folder / "0006-cookies.md")
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
     (folder / "0006-cookies.md").rename(folder / COOKIES)
@@ -117,8 +119,8 @@ def test_one_changed_file_after_the_whole_folder(project: Imports, folder: Path)
     """It replaces its own decision and still supersedes what it superseded."""
     (folder / NEW).write_text(NYGARD_NEW.replace("time to live", "time to live of a day"))
     assert numbers(project.bring(folder / NEW), "decision") == {"changed": 1}
-    new = project.decisions("adr")["adr#d5"]
-    assert set(new["supersedes"]) == {"adr#d1", "adr#d2"}
+    new = project.decisions("workspace")["workspace#d5"]
+    assert set(new["supersedes"]) == {"workspace#d1", "workspace#d2"}
     assert numbers(project.bring(folder), "decision") == {"unchanged": 4}
 
 
@@ -135,3 +137,33 @@ def test_a_reference_that_leads_nowhere_is_still_told(project: Imports, folder: 
     (folder / "0004-more.md").write_text(text)
     found = project.bring(folder / "0004-more.md")
     assert numbers(found, "link") == {"refused": 1}
+
+
+@pytest.mark.promise("S3-48")
+def test_a_brief_has_the_adr_that_governs_the_files_of_its_task(
+    project: Imports,
+) -> None:
+    """One of many, by the file or folder that its text names; an edit of that file is no news."""
+    folder = project.root / "docs" / "adr"
+    (project.root / "src" / "auth").mkdir(parents=True)
+    code = project.root / "src" / "auth" / "jwt.py"
+    code.write_text("KEY = 1\n")
+    folder.mkdir(parents=True)
+    for number in range(30):
+        place = {3: "`src/auth/jwt.py`", 5: "src/auth/"}.get(number, f"src/other{number}.py")
+        (folder / f"{number:04}-variant.md").write_text(
+            f"# {number}. Take variant {number}\n\n## Status\n\nAccepted\n\n## Context\n\n"
+            f"The part in {place} had several.\n\n## Decision\n\nWe take the least work.\n"
+        )
+    assert numbers(project.bring(folder), "decision") == {"added": 30}
+    assert not project.workspace.tasks()
+    project.workspace.create_task("T-1", title="Rotate", agent="coder")
+    handoff = {"task": "T-1", "from_agent": "coder", "to_agent": "qa", "outcome": "completed"}
+    handoff |= {"summary": "x", "files_created": [{"path": "src/auth/jwt.py", "purpose": "keys"}]}
+    project.workspace.hand_off(handoff)
+    code.write_text("KEY = 2\n")
+    brief = project.workspace.brief("T-1", agent="qa", budget=250).text
+    assert ("Take variant 3" in brief, "Take variant 5" in brief) == (True, True)
+    assert 'left out: ws.state("T-1"); for all work: ws.state("workspace")' in brief
+    assert not [line for line in brief.splitlines() if "variant" in line and "STALE" in line]
+    assert numbers(project.bring(folder), "decision") == {"unchanged": 30}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from passdown.imports.note_blocks import BLOCKER, DECISION, GOTCHA, NEXT, QUESTION
+from passdown.imports.note_cues import BLOCKER, DECISION, GOTCHA, NEXT, QUESTION
 from passdown.imports.note_items import MAIN, extract_note
 
 pytestmark = pytest.mark.promise("S3-33")

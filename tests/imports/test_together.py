@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -14,6 +13,7 @@ import pytest
 
 import passdown
 from tests.imports.sources import issue, link, write_lines
+from tests.interfaces.running import data_of
 from tests.processes import Process
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def run_at_once(project: Path, *argv: str, agents: tuple[str, ...] = AGENTS) -> 
     for process in running:
         out, err = process.communicate(timeout=240)
         assert (process.returncode, err) == (0, ""), out
-        found.append(json.loads(out))
+        found.append(data_of(out))
     return found
 
 
@@ -115,7 +115,7 @@ def test_adrs_are_taken_once(project: Path) -> None:
     sums = totals(run_at_once(project, "import", "adr"))
     assert sums == {"decision": {"added": ADRS, "unchanged": ADRS * (len(AGENTS) - 1)}}
     with passdown.open(str(project)) as workspace:
-        decisions = workspace.files.state_document("adr")["decisions"]
+        decisions = workspace.files.state_document("workspace")["decisions"]
         statuses = Counter(decision["status"] for decision in decisions)
         assert statuses == {"accepted": ADRS - 4, "superseded": 4}
         assert workspace.verify().ok
@@ -137,7 +137,7 @@ def test_an_edit_is_taken_once(project: Path) -> None:
     sums = totals(run_at_once(project, "import", "adr"))
     assert sums == {"decision": {"changed": ADRS, "unchanged": ADRS * (len(AGENTS) - 1)}}
     with passdown.open(str(project)) as workspace:
-        decisions = workspace.files.state_document("adr")["decisions"]
+        decisions = workspace.files.state_document("workspace")["decisions"]
     held = Counter(d["summary"] for d in decisions if d["status"] == "accepted")
     assert held == {f"Choice {n}": 1 for n in range(1, ADRS + 1) if n % 3 or n == ADRS}
 

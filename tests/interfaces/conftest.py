@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from passdown.cli.main import main
-from tests.interfaces.running import Answer, Run, Start, filled_project
+from tests.interfaces.running import Answer, Run, Start, data_of, filled_project
 from tests.processes import Process, run_python
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def as_json(cli: Run) -> Callable[..., Any]:
     """Run a command with --json and give what it printed."""
 
     def run(*argv: str, code: int = 0) -> Any:
-        return json.loads(cli(*argv, "--json", code=code).out)
+        return data_of(cli(*argv, "--json", code=code).out)
 
     return run
 

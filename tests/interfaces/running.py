@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import subprocess
@@ -15,6 +16,14 @@ class Answer(NamedTuple):
     code: int
     out: str
     err: str
+
+
+def data_of(printed: str | bytes) -> Any:
+    """What a command printed with --json: the data in its envelope, or the error beside it."""
+    document = json.loads(printed)
+    assert document.pop("schema") == 1, document
+    assert ("data" in document) != ("error" in document), document
+    return document.get("data", document)
 
 
 class Run(Protocol):

@@ -1,7 +1,8 @@
 """A model that is a script, served on loopback in the dialects of four vendors.
 
 It calls tools one after the other, as it is told to, then says that it is done. Whatever else it is
-asked (a title, a summary), it says the same.
+asked (a title, a summary), it says the same. One with a limit refuses every request after the
+calls, as its vendor does when a plan is used up.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class Tool(NamedTuple):
 class Model:
     """What the script does, where it is served, and every request that it got."""
 
-    def __init__(self, *calls: Call) -> None:
+    def __init__(self, *calls: Call, has_limit: bool = False) -> None:
         self.calls = calls
+        self.has_limit = has_limit
         self.requests: list[tuple[str, Document]] = []
         self.port = 0
 
@@ -53,15 +55,28 @@ class Model:
         """Everything that it was ever told, as one text."""
         return "\n".join(json.dumps(body, ensure_ascii=False) for _, body in self.requests)
 
-    def answer(self, path: str, body: Document) -> tuple[str, str]:
-        """The type and text of an answer."""
+    @property
+    def offered(self) -> list[list[str]]:
+        """The tools that it could call, at each request."""
+        return [[tool.name for tool in _tools(body.get("tools"))] for _, body in self.requests]
+
+    def answer(self, path: str, body: Document) -> tuple[int, str, str]:
+        """The status, type and text of an answer."""
         self.requests.append((path, body))
         if "count_tokens" in path or "countTokens" in path:
-            return _json({"input_tokens": 10, "totalTokens": 10})
+            return 200, *_json({"input_tokens": 10, "totalTokens": 10})
         for sign, speak in _DIALECTS.items():
             if sign in path:
-                return speak(path, body, self._next(body))
-        return _json({"data": [], "object": "list", "models": []})
+                call = self._next(body)
+                if call is None and self.has_limit and self._is_over(body):
+                    return _LIMITS[sign][0], *_json(_LIMITS[sign][1])
+                return 200, *speak(path, body, call)
+        return 200, *_json({"data": [], "object": "list", "models": []})
+
+    def _is_over(self, body: Document) -> bool:
+        """Whether a conversation has all calls behind it."""
+        text = json.dumps(body)
+        return max(text.count(sign) for sign in _RESULTS) >= len(self.calls)
 
     def _next(self, body: Document) -> tuple[Tool, Document] | None:
         """The call that comes next; how many there were is told by the conversation itself."""
@@ -215,11 +230,40 @@ _DIALECTS = {
     "/messages": _messages,
 }
 
+LIMIT = "You have reached your usage limit."
+_GOOGLE_QUOTA = {
+    "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+    "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}],
+}
+_LIMITS: dict[str, tuple[int, Document]] = {
+    "enerateContent": (
+        429,
+        {
+            "error": {
+                "code": 429,
+                "message": LIMIT,
+                "status": "RESOURCE_EXHAUSTED",
+                "details": [_GOOGLE_QUOTA],
+            }
+        },
+    ),
+    "/responses": (429, {"error": {"type": "usage_limit_reached", "message": LIMIT}}),
+    "/chat/completions": (402, {"error": {"type": "insufficient_quota", "message": LIMIT}}),
+    "/messages": (400, {"type": "error", "error": {"type": "billing_error", "message": LIMIT}}),
+}
+"""How each vendor says that a plan is used up."""
+
 
 @contextmanager
-def served(*calls: Call) -> Generator[Model]:
+def served(*calls: Call, has_limit: bool = False) -> Generator[Model]:
     """The model, served on a free port of loopback."""
-    model = Model(*calls)
+    with serving(Model(*calls, has_limit=has_limit)) as model:
+        yield model
+
+
+@contextmanager
+def serving(model: Model) -> Generator[Model]:
+    """A model of one's own, served on a free port of loopback."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -231,9 +275,9 @@ def served(*calls: Call) -> Generator[Model]:
         def do_GET(self) -> None:
             self._reply(*model.answer(self.path, {}))
 
-        def _reply(self, kind: str, text: str) -> None:
+        def _reply(self, status: int, kind: str, text: str) -> None:
             data = text.encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))
             self.end_headers()

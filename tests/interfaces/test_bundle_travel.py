@@ -15,6 +15,7 @@ from passdown.errors import InvalidInput
 from tests.interfaces.hosting import Host
 from tests.interfaces.mcp.talking import client, talk, told
 from tests.interfaces.repositories import git, run
+from tests.interfaces.running import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,8 +154,8 @@ def test_where_nothing_differs_nothing_is_said(here: Path, there: Path, tmp_path
     git(there, "fetch", "-q", str(here), "feature:feature")
     git(there, "checkout", "-q", "feature")
     bundle = str(tmp_path / "b.passdown")
-    assert json.loads(run(here, "export", bundle, "--json").out)["git"]["uncommitted"] == 0
-    imported = json.loads(run(there, "import", bundle, "--json").out)
+    assert data_of(run(here, "export", bundle, "--json").out)["git"]["uncommitted"] == 0
+    imported = data_of(run(there, "import", bundle, "--json").out)
     assert imported["warnings"] == []
     assert imported["checkout"]["branch"] == "feature"
     assert run(there, "brief", "T-1", "--agent", "codex").err == ""
@@ -192,12 +193,12 @@ def test_without_a_repository_or_a_commit_a_bundle_has_no_git_state(
     project: Path, tmp_path: Path
 ) -> None:
     bundle = tmp_path / "b.passdown"
-    assert json.loads(run(project, "export", str(bundle), "--json").out)["git"] is None
+    assert data_of(run(project, "export", str(bundle), "--json").out)["git"] is None
     refused = run(project, "export", str(tmp_path / "c.passdown"), "--diff")
     assert (refused.code, (tmp_path / "c.passdown").exists()) == (1, False)
     git(project, "init", "-q")
     made = run(project, "export", str(tmp_path / "d.passdown"), "--json")
-    assert json.loads(made.out)["git"] is None
+    assert data_of(made.out)["git"] is None
 
 
 def edited(bundle: Path, change: Callable[[dict[str, bytes]], None]) -> None:

@@ -94,6 +94,7 @@ def test_what_is_kept_is_what_was_shown(tmp_path: Path, need_program: Callable[[
     done = played(tmp_path, "--keep", "kept")
     assert done.returncode == 0, done.stdout + done.stderr
     kept = tmp_path / "kept"
+    assert re.search(r"^  .*passdown ui$", done.stdout, re.MULTILINE)
     shown = re.findall(r"^[*|] +(?:\* )?([0-9a-f]{7,} .*)$", done.stdout, re.MULTILINE)
     logged = git(kept, "log", "--all", "--format=%h %an: %s").splitlines()
     assert sorted(shown) == sorted(logged)

@@ -235,7 +235,7 @@ def run(command: str, folder: Path) -> Any:
         text = re.sub(pattern, word, text)
     document = json.loads(text)
     if command.split(maxsplit=1)[0] in _SHAPES and code == 0:
-        document = sorted(document)
+        document["data"] = sorted(document["data"])
     return [code, _short(document)]
 
 

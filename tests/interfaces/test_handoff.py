@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.interfaces.running import data_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -99,10 +101,7 @@ def test_markdown_without_a_handoff_is_told_so(task: str, project: Path, cli: Ru
 def test_warnings_take_a_line_each(task: str, project: Path, cli: Run) -> None:
     (project / "a.yaml").write_text("outcome: completed\nmoood: fine\n", "utf-8")
     lines = cli("handoff", "a.yaml", "--task", task, "--next", "go on").out.splitlines()
-    assert (
-        "  recommended, missing: summary, patterns_discovered, gotchas, dependencies_for_next"
-        in lines
-    )
+    assert "  recommended, missing: --summary, --pattern, --gotcha, --read" in lines
     assert len([line for line in lines if line.startswith("  warning  moood: ")]) == 1
     assert re.search(r"^  digest +sha256:[0-9a-f]{12}…$", "\n".join(lines), re.MULTILINE)
     assert "  added         0 artifacts, 0 decisions" in lines
@@ -118,7 +117,7 @@ def test_yaml_json_and_standard_input(
     given = io.TextIOWrapper(io.BytesIO(b"outcome: completed\nsummary: from stdin\n"))
     monkeypatch.setattr("sys.stdin", given)
     cli("handoff", "-", "--task", task)
-    found = json.loads(cli("log", task, "--json").out)
+    found = data_of(cli("log", task, "--json").out)
     said = [entry["summary"].rpartition(": ")[2] for entry in found[:3]]
     assert said == ["from stdin", "from json", "from yaml"]
 
@@ -241,10 +240,9 @@ def test_a_refusal_of_flags_speaks_in_flags(task: str, cli: Run) -> None:
     """Each missing field names its flag; a task that isn't there is among the problems."""
     said = cli("handoff", "--task", "T-9", "--outcome", "partial", "--to", "qa", code=1).err
     assert "there is no task 'T-9'" in said
-    assert "Try: --blocker 'TEXT :: FIX'" in said
+    assert "or --blocker 'TEXT :: FIX'" in said
     assert "Try: --next TEXT" in said
     ask = ("handoff", "--task", task, "--blocker", "no key")
-    assert "Try: --blocks TASK" in cli(*ask, "--outcome", "blocked", code=1).err
     assert "Try: --blocker 'TEXT :: FIX'" in cli(*ask, "--outcome", "failed", code=1).err
     same = ("--from", "qa", "--to", "qa", "--outcome", "completed")
     assert "Try: another --to, or none" in cli("handoff", "--task", task, *same, code=1).err
@@ -267,7 +265,7 @@ def test_a_refusal_of_a_file_speaks_of_its_fields(cli: Run, project: Path) -> No
 
 def test_it_runs_as_a_program(task: str, program: Run) -> None:
     answer = program("handoff", "--task", task, "--outcome", "completed", "--json")
-    assert json.loads(answer.out)["version"] == 2
+    assert data_of(answer.out)["version"] == 2
     assert sys.executable
 
 
@@ -314,3 +312,13 @@ def test_the_source_of_a_prepared_handoff_is_a_repeat_once_that_is_recorded(
         assert as_json("handoff", "prepared.json")["version"] == number
         again = as_json("handoff", "h.json")
         assert (again["version"], again["is_replay"]) == (number, True)
+
+
+def test_a_partial_handoff_without_a_blocker_is_offered_what_ran_out(
+    project: Path, cli: Run
+) -> None:
+    cli("task", "new", "T-1", "--title", "Login", "--agent", "a")
+    said = cli("handoff", "--outcome", "partial", "--next", "go on", code=1).err
+    assert "Try: --stopped time|context|budget|turn, or --blocker 'TEXT :: FIX'" in said
+    stopped = cli("handoff", "--outcome", "partial", "--next", "go on", "--stopped", "time").out
+    assert "Blocking: 1 blocker of low severity: Ran out of time" in stopped

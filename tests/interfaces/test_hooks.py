@@ -51,7 +51,7 @@ def test_a_session_begins_with_its_brief_in_the_hosts_own_form(tasked: Path, nam
 
 
 @pytest.mark.promise("H-2")
-@pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact", "fork", ""])
+@pytest.mark.parametrize("source", ["startup", "clear", "compact", "fork", ""])
 def test_the_brief_is_told_again_however_a_session_goes_on(tasked: Path, source: str) -> None:
     host = Host(tasked)
     host.fires("session-start", source="startup")

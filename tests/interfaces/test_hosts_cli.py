@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from passdown.hosts.definitions import HOSTS
-from passdown.hosts.host_entries import PLUGIN_HOSTS, plugin_files
+from passdown.hosts.host_entries import PLUGIN_HOSTS, plugin_files, template
 from tests.interfaces.host_trees import install, odd_project, tree
 from tests.interfaces.hosting import Host
 
@@ -37,7 +37,7 @@ def test_one_command_sets_every_host_up_and_one_undoes_it(project: Path, cli: Ru
     assert cli("init", "--host", ALL, "--check", code=1).out.count("passdown init") == 1
     assert tree(project) == before, "--check writes nothing"
     done = cli("init", "--host", ALL).out
-    assert "trusted" in done, "what is left for the user to do is said"
+    assert "you trust" in done, "what is left for the user to do is said"
     assert cli("init", "--check").out == "everything is up to date\n"
     assert "everything is up to date" in cli("init", "--host", ALL).out
     cli("init", "--remove")
@@ -133,7 +133,8 @@ def test_auto_finds_hosts_by_their_files_and_programs(
     project: Path, cli: Run, as_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(project / "bin"))
-    assert "no host was found" in cli("init", "--host", "auto", code=2).err
+    said = cli("init", "--host", "auto", code=2).err
+    assert "no host was found: neither its program nor its files here (.claude, .codex," in said
     (project / ".cursor").mkdir()
     (project / "bin").mkdir()
     (project / "bin/codex").write_text("#!/bin/sh\n", "utf-8")
@@ -300,7 +301,7 @@ def test_the_doctor_shows_hooks_that_a_plugin_brought(
     (project / ".claude").mkdir()
     Host(project).fires("session-start", b"not json")
     found = as_json("doctor", "--no-start")
-    assert found["facts"]["hosts"]["claude"] == "set up elsewhere"
+    assert found["facts"]["hosts"]["claude"] == "set up by a plugin or user settings"
     assert "claude session-start" in found["facts"]["hooks"]
     codes = {each["code"] for each in found["findings"] if "claude" in each["path"]}
     assert codes == {"hook_failed"}
@@ -310,5 +311,27 @@ def test_the_doctor_shows_hooks_that_a_plugin_brought(
 def test_the_doctor_times_the_mcp_server(project: Path, as_json: Callable[..., Any]) -> None:
     install(project, ["claude"])
     found = as_json("doctor")
-    assert 50 < found["facts"]["mcp_start_ms"] < 20_000
+    assert 5 < found["facts"]["mcp_start_ms"] < 20_000
     assert "no_answer" not in {each["code"] for each in found["findings"]}
+
+
+def test_what_windows_lacks_says_so(
+    project: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    said = cli("serve", code=1).err
+    assert "doesn't run on Windows" in said
+    assert "Use WSL" in said
+
+
+def test_the_commands_of_the_skill_work_as_they_are_written(project: Path, cli: Run) -> None:
+    """But for the files that they name."""
+    cli("task", "new", "TASK", "--title", "Login", "--agent", "a")
+    text = template("SKILL.md")
+    found = [shlex.split(each)[1:] for each in re.findall(r"`(passdown [^`]*)`", text)]
+    assert len(found) >= 8
+    for argv in found:
+        if argv[0] != "handoff":
+            cli(*argv)
+    said = cli("show", "TASK#g1").out
+    assert "medium" in said

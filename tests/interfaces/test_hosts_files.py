@@ -20,18 +20,23 @@ from passdown.errors import InvalidInput, StoreUnavailable
 from passdown.hosts import setup as applying
 from passdown.hosts.definitions import HOSTS
 from passdown.hosts.host_entries import (
+    HOOK,
     MARKDOWN_MARKS,
     EditedText,
+    HostEntry,
     JsonError,
+    add_entry,
     drop_node,
     drop_region,
     find_node,
     find_region,
+    has_entry,
     parse_json,
     put_element,
     put_member,
     put_region,
     remove_cuts,
+    remove_entry,
 )
 from passdown.hosts.setup import SetupState, plan_setup
 from tests.interfaces.host_trees import ALL, install, odd_json, odd_project, remove, tree
@@ -354,13 +359,12 @@ def test_an_old_block_is_replaced_where_it_stands_in_the_way(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("files", "page"),
     [
-        ({}, "AGENTS.md"),
         ({"CLAUDE.md": "# C\n"}, "CLAUDE.md"),
         ({".claude/CLAUDE.md": "# C\n"}, ".claude/CLAUDE.md"),
         ({"CLAUDE.md": "see\n@AGENTS.md\n", "AGENTS.md": "# A\n"}, "AGENTS.md"),
     ],
 )
-def test_the_block_stands_in_the_page_that_claude_reads(
+def test_the_block_is_in_the_page_that_claude_reads(
     tmp_path: Path, files: dict[str, str], page: str
 ) -> None:
     for name, text in files.items():
@@ -371,6 +375,46 @@ def test_the_block_stands_in_the_page_that_claude_reads(
         name for name, (kind, data) in tree(tmp_path).items() if b"passdown:begin" in _b(kind, data)
     ]
     assert marked == [page]
+
+
+@pytest.mark.parametrize("page", ["", "# A\n", "# A"])
+def test_claude_imports_the_page_that_other_hosts_read(tmp_path: Path, page: str) -> None:
+    """It reads AGENTS.md by itself only in some versions, and only where there is no CLAUDE.md."""
+    if page:
+        (tmp_path / "AGENTS.md").write_text(page, "utf-8")
+    before = tree(tmp_path)
+    install(tmp_path, ["claude", "codex"])
+    marked = "<!-- passdown:begin -->\n@AGENTS.md\n<!-- passdown:end -->\n"
+    assert (tmp_path / "CLAUDE.md").read_text("utf-8") == marked
+    assert "passdown:begin" in (tmp_path / "AGENTS.md").read_text("utf-8")
+    assert install(tmp_path, ["claude", "codex"]) == 0
+    (tmp_path / "CLAUDE.md").write_text(f"# Mine\n\n{marked}", "utf-8")
+    assert install(tmp_path, ["claude"]) == 0, "it is still imported"
+    (tmp_path / "CLAUDE.md").write_text(marked, "utf-8")
+    remove(tmp_path)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("passdown", "passdown hook claude stop"),
+        ("/opt/my tools/passdown", "'/opt/my tools/passdown' hook claude stop"),
+        (r"C:\Users\me\passdown.exe", "C:/Users/me/passdown.exe hook claude stop"),
+        (r"C:\My Tools\passdown.exe", '"C:/My Tools/passdown.exe" hook claude stop'),
+    ],
+)
+def test_a_program_is_quoted_as_the_shells_of_its_system_take_it(
+    program: str, command: str
+) -> None:
+    """On Windows hosts run hooks with Git Bash or cmd: both take slashes and double quotes."""
+    entry = HostEntry(HOOK, HOSTS["claude"], "stop")
+    draft = EditedText("{}\r\n")
+    add_entry(draft, entry._replace(program=program))
+    assert json.loads(draft.text)["hooks"]["Stop"][0]["hooks"][0]["command"] == command
+    assert draft.text.count("\n") == draft.text.count("\r\n")
+    assert has_entry(draft.text, entry)
+    assert json.loads(remove_entry(draft.text, entry)) == {}
 
 
 def _b(kind: str, data: bytes | str) -> bytes:

@@ -32,8 +32,8 @@ def test_a_folder_of_adrs_is_taken_in_once(
     first = as_json("import", "docs/adr", "--agent", "kim")
     assert (first["form"], first["dry_run"]) == ("adr", False)
     assert first["counts"]["decision"]["added"] == 4
-    assert first["entries"][-1]["address"] == "adr#d4"
-    assert "Use signed cookies" in cli("state", "adr").out
+    assert first["entries"][-1]["address"] == "workspace#d4"
+    assert "Use signed cookies" in cli("state", "workspace").out
     again = as_json("import", "docs/adr", "--agent", "kim")
     assert again["counts"]["decision"]["unchanged"] == 4
     assert "README.md" in cli("import", "docs/adr").out

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from passdown.core.task_files import task_file_fields, task_template
 from passdown.errors import InvalidInput
+from tests.interfaces.running import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ PLAIN = "outcome: completed\nsummary: all done"
 
 
 def taken_in(cli: Run, code: int = 0, *files: str) -> list[dict[str, Any]]:
-    return json.loads(cli("ingest", *files, "--json", code=code).out)
+    return data_of(cli("ingest", *files, "--json", code=code).out)
 
 
 @pytest.mark.promise("S3-1")

@@ -42,7 +42,7 @@ def test_the_journal_can_be_a_file_and_can_be_cut(filled: Path, cli: Run) -> Non
 
 
 def test_an_audit_of_nothing_is_ok(project: Path, cli: Run, as_json: Json) -> None:
-    assert cli("audit").out == "standing: nothing\nok\n"
+    assert cli("audit").out == "in force: nothing\nok\n"
     assert set(as_json("audit")["counts"].values()) == {0}
 
 

@@ -35,6 +35,7 @@ from passdown.mcp.tools import call_tool
 from passdown.operations import OPERATION, OPERATIONS, Operation, load
 from passdown.testing import full_handoff, write_files
 from passdown.workspace.tokens import Tokens
+from tests.interfaces.running import data_of
 from tests.interfaces.web.asking import ask
 from tests.relay.relays import document, leg
 from tests.relay.staging import Stage, reply
@@ -402,13 +403,15 @@ EXAMPLES: dict[str, Example] = {
     "maintenance.import_bundle": Example(call("in.zip", agent="kim"), call("src/config.py")),
     "maintenance.reindex": Example(call(), UNKNOWN, ("reindex", "")),
     "maintenance.recover": Example(call("T-1", by="kim"), call("T-1", by="two words")),
+    "maintenance.attention": Example(call(), call(limit=0)),
     "maintenance.doctor": Example(call(), UNKNOWN, ("", "")),
     "relay.runs": Example(call(), call("nothing")),
     "relay.run": Example(call(Of("run")), call("R-99")),
+    "relay.resume": Example(call(Of("run"), by="kim"), call("R-99", by="kim")),
     "relay.answer": Example(
         call(Of("run"), "continue", by="kim"), call(Of("run"), "nothing", by="kim")
     ),
-    "relay.stop": Example(call(Of("run"), by="kim", why="obsolete"), call("R-99", by="kim")),
+    "relay.stop": Example(call(Of("run"), by="kim", reason="obsolete"), call("R-99", by="kim")),
     "relay.ask": Example(
         call(Of("run"), "helper", "Fine?", by="kim"), call(Of("run"), "nobody", "Fine?", by="kim")
     ),
@@ -523,7 +526,7 @@ class Bench:
             out, err = io.StringIO(), io.StringIO()
             with redirect_stdout(out), redirect_stderr(err):
                 code = main([*shlex.split(line), "--json"])
-            said = json.loads(out.getvalue() or err.getvalue())
+            said = data_of(out.getvalue() or err.getvalue())
             error = None
             if code and "error" in said:
                 error = (said["error"], sorted(p["code"] for p in said.get("problems", ())))
@@ -587,7 +590,7 @@ class Bench:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
             code = main(["handoff", file, "--json", *(["--dry-run"] if dry_run else [])])
-        said = json.loads(out.getvalue() or err.getvalue())
+        said = data_of(out.getvalue() or err.getvalue())
         if code:
             raise PassdownError(said["message"], code=said["error"])
         return said["command"] if dry_run else said
@@ -652,10 +655,14 @@ _PLACES = re.compile(
 )
 
 
+_METHODS = re.compile(r'ws\.(state|show|log)\("([^"]*)"\)')
+"""What a brief names in a program, where it names commands in a terminal."""
+
+
 def plain(value: Any) -> Any:
     """A result as JSON, without what differs between two copies of a store."""
     if isinstance(value, str):
-        return _PLACES.sub("", value)
+        return _PLACES.sub("", _METHODS.sub(r"passdown \1 \2", value))
     if isinstance(value, dict):
         entries = cast("dict[str, Any]", value).items()
         return {name: plain(part) for name, part in entries if name not in _CHANGING}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.interfaces.running import data_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -380,7 +382,7 @@ def test_a_folder_behind_a_link_that_leads_out_is_refused(
         (folder / "login.md").write_text(NOTE)
     (project / "notes" / "there").symlink_to(outside)
     (project / "notes" / "again").symlink_to(inside)
-    found = json.loads(cli("migrate", "notes", "--agent", "kim", "--json", code=1).out)
+    found = data_of(cli("migrate", "notes", "--agent", "kim", "--json", code=1).out)
     results = {each["file"]: each["result"] for each in found}
     assert results == {"notes/there": "refused", "notes/inside/login.md": "recorded"}
     refused = next(each for each in found if each["result"] == "refused")

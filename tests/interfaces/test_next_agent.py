@@ -15,6 +15,7 @@ from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput
 from passdown.mcp.tools import call_tool
 from passdown.store.sqlite.schema import rows
+from tests.interfaces.running import data_of
 from tests.serving import Lent, served
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def test_a_brief_holds_what_all_of_many_dependencies_pass_on(ws: Workspace, cli:
         counted.pop("task_text", 0)
         assert sum(counted.values()) == len(passed_on) - len(shown)
         assert small.text.endswith(
-            "left out: passdown state T-9; of needed tasks: passdown context T-9\n"
+            'left out: ws.state("T-9"); of needed tasks: ws.context.injection("T-9")\n'
         )
 
 
@@ -294,7 +295,7 @@ def test_the_handoff_command_takes_a_counter(project: Path, cli: Run, ws: Worksp
         *("handoff", "--task", "T-1", "--from", "qa3", "--outcome", "completed", "--summary"),
         *(words, "--counter", "chars4", "--store", ws.root, "--json"),
     )
-    assert len(json.loads(told.out)["context_summary"]) > len(by_name.context_summary)
+    assert len(data_of(told.out)["context_summary"]) > len(by_name.context_summary)
 
 
 def test_a_budget_that_nothing_fits_is_said(ws: Workspace) -> None:
@@ -372,7 +373,7 @@ def test_every_switch_between_prompts_writes_one_artifact_that_its_receiver_cons
     switched = ws.switch("T-1", to_agent="qa")
     assert (switched.from_agent, switched.artifact_file) == ("dev", saved[0]["file"])
     waiting = cli(*"artifact list --task T-1 --agent dev --json --store".split(), ws.root).out
-    assert len(json.loads(waiting)) == 1
+    assert len(data_of(waiting)) == 1
     assert not ws.context.saved_switches(task="T-1", agent="qa")
     assert prompt(agent="dev") == 7
     ws.switch("T-1", to_agent="dev")

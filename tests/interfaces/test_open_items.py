@@ -69,8 +69,12 @@ def test_a_given_list_is_the_current_one_and_says_what_it_closed(
 ) -> None:
     """The receipt names each item that was closed, and so does the next brief, once."""
     receipt = cli("handoff", given(project, blockers=blockers))
-    assert "T-1#b1 is closed, as the list doesn't have it: no key" in receipt.out + receipt.err
+    assert (
+        "T-1#b1 is dropped, as this handoff's list doesn't have it: no key"
+        in receipt.out + receipt.err
+    )
     assert statuses(as_json, "blockers") == ["replaced", *["open" for _ in blockers]]
+    assert "'s next handoff" in cli("show", "T-1#b1").out.partition("  dropped by ")[2]
     assert statuses(as_json, "next_steps") == ["open"]
     said = "## Closed as not listed\n- b1 no key\n"
     assert said in cli("brief", task, "--agent", "cat").out
@@ -108,7 +112,7 @@ def test_a_handoff_that_is_prepared_names_what_it_would_close(
 ) -> None:
     """A dry run shows it, and nothing is closed."""
     shown = cli("handoff", given(project, suggested_next_steps=[]), "--dry-run")
-    assert "T-1#n1 is closed, as the list doesn't have it" in shown.out + shown.err
+    assert "T-1#n1 is dropped, as this handoff's list doesn't have it" in shown.out + shown.err
     assert statuses(as_json, "next_steps") == ["open"]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import io
 import os
 import re
 import subprocess
 import sys
+import time
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from passdown.cli.output import cut, print_json, table, text_width, wrapped
+from passdown.cli.output import busy, cut, print_json, table, text_width, wrapped
 from passdown.workspace import open as open_workspace
+from tests.interfaces.running import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +96,7 @@ def test_json_is_safe_and_lossless(text: str) -> None:
     with contextlib.redirect_stdout(output):
         print_json({"text": text})
     shown = output.getvalue()
-    assert json.loads(shown)["text"] == text
+    assert data_of(shown)["text"] == text
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202e]", shown)
 
 
@@ -113,7 +115,7 @@ def test_an_output_that_is_not_unicode(cli: Run, project_root: Path) -> None:
             check=True,
         )
         text = done.stdout.decode("latin-1")
-        assert expected in (str(json.loads(text)) if argv else text)
+        assert expected in (str(data_of(text)) if argv else text)
 
 
 @pytest.mark.parametrize("columns", ["20", "40", "80"])
@@ -140,6 +142,20 @@ def test_everything_fits_a_narrow_terminal(
         assert wide == [], argv
 
 
+def test_refusals_and_usage_errors_fit_a_terminal(
+    filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    for argv in (
+        ("handoff", "T-1", "--outcome", "partial", "--blocker", "x", "--from", "a", "--to", "a"),
+        ("approve", "T-1#k1"),
+        ("show", "T-1#d99"),
+    ):
+        said = cli(*argv, code=None).err
+        assert said
+        assert max(map(text_width, said.splitlines())) <= 60, said
+
+
 def test_lists_at_80_columns(filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     long = "a title about many things that doesn't fit into what is left of a line"
     cli("task", "new", "T-1234567", "--title", long, "--agent", "some-agent")
@@ -150,8 +166,8 @@ def test_lists_at_80_columns(filled: Path, cli: Run, monkeypatch: pytest.MonkeyP
     log = cli("log").out.splitlines()
     assert len(log) == 9
     assert log[1].endswith("…")
-    when = r"\d\d-\d\d \d\d:\d\d:\d\d"
-    assert re.match(rf"8    T-1234567 v1  {when}  some-agent  task_created ", log[1])
+    when = r"\d\d-\d\d \d\d:\d\d now"
+    assert re.match(rf"8    T-1234567 v1  {when} +some-agent  task_created ", log[1])
     out = cli("history", "T-1", "src/login.py").out
     assert len(out.splitlines()) == 2
 
@@ -237,3 +253,22 @@ def test_the_text_for_hosts_names_options_as_the_help_has_them(cli: Run) -> None
         usage = cli(verb, *sub.split(), "--help").out
         for option in re.findall(r"--[a-z-]+", rest):
             assert f" {option}" in usage or f"[{option}" in usage, (verb, option)
+
+
+def test_long_work_says_so_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only after a moment, and it is gone again before the result."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for wait, expected in ((0.0, True), (60.0, False)):
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr("passdown.cli.output._BUSY_AFTER_S", wait)
+        with busy("searching"):
+            until = time.monotonic() + 10
+            while expected and not terminal.getvalue() and time.monotonic() < until:
+                time.sleep(0.01)
+        assert ("searching" in terminal.getvalue()) == expected
+        assert terminal.getvalue().endswith("\r\x1b[K") == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from passdown import __version__
 from passdown.cli.main import VERBS, main, parser_of
+from tests.interfaces.running import data_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +96,7 @@ def test_the_version(program: Run) -> None:
         (("brief", "T-1", "--bugdet=5"), "did you mean --budget?"),
         (("task", "list", "--agnet", "a"), "did you mean --agent?"),
         (("task",), "a verb is missing"),
-        (("task", "show"), "required: TASK"),
+        (("gate", "approve"), "required: ID"),
         (("state", "T-1", "--at", "one"), "whole number"),
         (("state", "T-1", "--at", "1", "--files"), "past version"),
         (("state", "T-1", "--as", "poem"), "invalid choice"),
@@ -113,7 +113,7 @@ def test_misuse_is_2(filled: Path, cli: Run, argv: tuple[str, ...], said: str) -
     assert answer.out == ""
     assert len(answer.err.splitlines()) == 1
     assert "(see: passdown help" in answer.err
-    found = json.loads(cli(*argv, "--json", code=2).out)
+    found = data_of(cli(*argv, "--json", code=2).out)
     assert set(found) == {"error", "message", "next_step"}
     assert found["error"] == "usage_error"
     assert said in found["message"]
@@ -123,13 +123,13 @@ def test_misuse_names_the_help_of_its_verb(cli: Run) -> None:
     assert "(see: passdown help)" in cli("stat", code=2).err
     assert "(see: passdown help task)" in cli("task", "nwe", code=2).err
     assert "(see: passdown help task new)" in cli("task", "new", code=2).err
-    assert json.loads(cli("--json", "state", "T-1", code=2).out)["next_step"] == "passdown help"
+    assert data_of(cli("--json", "state", "T-1", code=2).out)["next_step"] == "passdown help"
 
 
 @pytest.mark.parametrize("argv", READING, ids=" ".join)
 def test_reading_verbs_speak_json(filled: Path, cli: Run, argv: tuple[str, ...]) -> None:
     answer = cli(*argv, "--json")
-    assert isinstance(json.loads(answer.out), dict | list)
+    assert isinstance(data_of(answer.out), dict | list)
     assert answer.err == ""
     assert cli(*argv).out != "" or argv == ("schema",)
 
@@ -143,7 +143,7 @@ def test_a_refusal_is_1_and_goes_to_standard_error(cli: Run) -> None:
 
 def test_a_refusal_in_json_goes_to_standard_output(cli: Run) -> None:
     answer = cli("state", "T-9", "--json", code=1)
-    found = json.loads(answer.out)
+    found = data_of(answer.out)
     assert found["error"] == "not_found"
     assert set(found) == {"error", "message", "next_step"}
     assert answer.err == ""
@@ -180,7 +180,7 @@ def test_init_twice_is_fine(project: Path, cli: Run) -> None:
     before = config.read_text("utf-8")
     assert "exists already" in cli("init").out
     assert config.read_text("utf-8") == before
-    assert json.loads(cli("init", "--json").out)["made"] is False
+    assert data_of(cli("init", "--json").out)["made"] is False
 
 
 def test_the_author_is_the_agent_or_the_user(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_the_author_is_the_agent_or_the_user(cli: Run, monkeypatch: pytest.Monke
     monkeypatch.setenv("PASSDOWN_AGENT", "robot")
     cli("warn", "A-1", "y")
     cli("warn", "A-1", "z", "--agent", "named")
-    found = json.loads(cli("log", "A-1", "--json").out)
+    found = data_of(cli("log", "A-1", "--json").out)
     assert [entry["author"] for entry in found] == ["named", "robot", "user-agent", "Zo-Q.-admin"]
 
 
@@ -224,10 +224,14 @@ def test_an_argument_that_is_no_text(filled: Path) -> None:
         (("list",), "did you mean task list?"),
         (("search", "x"), "did you mean recall?"),
         (("task", "add", "T-2"), "did you mean new?"),
+        (("task", "close"), "did you mean done?"),
+        (("task", "delete", "T-1"), "did you mean set?"),
+        (("resume",), "did you mean start?"),
+        (("gotcha", "x"), "did you mean note?"),
         (("decide", "x", "--because", "y"), "no option --because; did you mean --why?"),
         (("recall", "x", "-n", "3"), "did you mean --limit?"),
-        (("inbox", "--agent", "coder"), "AGENT is given by itself, without --agent"),
-        (("handoff", "T-404"), "a task is named with --task T-404"),
+        (("ask", "--text", "x"), "TEXT is given by itself, without --text"),
+        (("handoff", "T-404"), "there is no file and no task T-404"),
         (("export", "T-1"), "passdown export --task T-1"),
         (("state", "T-1", "--wrong"), "there is no option --wrong (see:"),
         (("brief", "T-1", "--zzz", "--budgte", "5"), "--zzz, there is no option --budgte; did"),
@@ -259,7 +263,7 @@ def test_a_value_may_look_like_an_option_with_words_after_it(filled: Path, cli: 
             "--token-file doesn't go with --host",
         ),
         (("state", "T-1", "--at", "1", "--files"), "--at shows a past version"),
-        (("handoff", "--task", "T-1", "--blocks", "T-2"), "at least --task and --outcome"),
+        (("handoff", "--task", "T-1", "--blocks", "T-2"), "at least an --outcome"),
         (("gate", "record", "T-1", "--name", "x", "--passed", "--failed"), "not allowed with"),
     ],
     ids=str,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.interfaces.running import data_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -130,7 +132,7 @@ def test_a_summary_survives_a_narrow_terminal_and_a_mail(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     text = cli("summary", "T-1").out
-    assert text == json.loads(cli("summary", "T-1", "--json").out)["summary"] + "\n"
+    assert text == data_of(cli("summary", "T-1", "--json").out)["summary"] + "\n"
     assert text in cli("handoff", "note.yaml").out
     mailed = re.sub(r"(Version: \d+) (.{20})(.{20})", r"  \1\n\2\n  \3 ", text)
     assert mailed.count("\n") == text.count("\n") + 2

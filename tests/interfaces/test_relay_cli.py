@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pty
 import re
@@ -29,6 +28,7 @@ from tests.interfaces.relay_stage import (
     until,
     waiting,
 )
+from tests.interfaces.running import data_of
 from tests.processes import Process
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_json_is_a_line_per_event_and_a_document_at_the_end(
 ) -> None:
     name = relay_file(project, [{"leg": "one", "agent": "a"}], {"a": good(project)})
     lines = program("run", name, "--task", task, "--json").out.splitlines()
-    events = [json.loads(line) for line in lines]
+    events = [data_of(line) for line in lines]
     kinds = [event["event"] for event in events]
     assert [kind for kind in kinds if kind not in ("working", "said")] == [
         *("asked", "accepted", "ended", "run", "over"),

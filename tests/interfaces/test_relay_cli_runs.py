@@ -16,6 +16,7 @@ from passdown.relay.express import carry_out
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
 from tests.interfaces.relay_stage import handoff, line_with, relay_file, says, until, waiting
+from tests.interfaces.running import data_of
 from tests.processes import forked_python
 from tests.relay.repositories import ALONE, git
 
@@ -328,7 +329,7 @@ def test_express_work_that_is_sent_is_carried_out_by_a_worker(
         assert "passdown/express-x1" in done
         assert git(repository, "show", "passdown/express-x1:x1.txt") == "two\n"
         done = program("express", "send", item(repository, "x2"), "--wait", "--json").out
-        assert json.loads(done)["status"] == "done"
+        assert data_of(done)["status"] == "done"
     finally:
         worker.send_signal(signal.SIGTERM)
         out, _ = worker.communicate(timeout=240)

@@ -80,7 +80,7 @@ def test_a_resumed_run_keeps_the_memory_of_its_pairs(
     if way == "stopped":
         stop = ("runs", "R-1", "--stop", "--by", "eva")
         words = [sys.executable, "-m", "passdown", *stop]
-        fails = f"import subprocess; subprocess.run({words!r}, check=True); sys.exit(1)"
+        fails = f"import subprocess; subprocess.run({words!r}, check=True, stdout=2); sys.exit(1)"
     file = staged(
         project,
         cli,

@@ -31,7 +31,7 @@ def passdown(*words):
     )
     return done.stdout
 
-states = {each["agent"]: each["state"] for each in json.loads(passdown("agents", "--json"))}
+states = {each["agent"]: each["state"] for each in json.loads(passdown("agents", "--json"))["data"]}
 mark = re.findall(r"\\[([0-9]+) ROLE\\]", prompt)[0]
 parts = re.split(rf"(?m)^\\[{mark} ([a-z]+)\\]\\n", prompt)[1:]
 messages = list(zip(parts[::2], parts[1::2]))

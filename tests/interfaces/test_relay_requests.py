@@ -14,6 +14,7 @@ from passdown.mcp.tools import call_tool
 from passdown.relay.relay_file import check_relay
 from passdown.relay.runs import Runs
 from tests.interfaces.relay_stage import handoff
+from tests.interfaces.running import data_of
 from tests.processes import forked_python
 from tests.serving import served
 
@@ -93,7 +94,7 @@ def test_a_coder_asks_in_the_middle_of_its_turn(project: Path, program: Run, cli
     texts = [text.strip() for _, text in answers]
     assert texts[0] == "Use a COOKIE-OF-JUNE."
     assert texts[1] == "CHANGES: SHORTER"
-    found = json.loads(texts[2])
+    found = data_of(texts[2])
     assert (found["verdict"], found["run"], found["agent"]) == ("approved", "R-1", "architect")
     assert texts[4] == "CONTINUE"
     prompts = (project / "architect.log").read_text("utf-8").split("\n=====\n")[:-1]
@@ -171,14 +172,20 @@ def test_a_request_without_an_answer_says_what_was_recorded(project: Path, cli: 
     assert "the request is in its conversation" in failed.err
 
 
-@pytest.mark.parametrize("which", ["run", "to", "text", "by", "kind", "key"])
+@pytest.mark.parametrize("which", ["run", "to_agent", "text", "by", "kind", "key"])
 def test_a_request_of_wrong_types_is_refused(project: Path, which: str) -> None:
-    given: dict[str, Any] = {"run": "R-1", "to": "a", "text": "x", "by": "eva", "kind": "plan"}
+    given: dict[str, Any] = {
+        "run": "R-1",
+        "to_agent": "a",
+        "text": "x",
+        "by": "eva",
+        "kind": "plan",
+    }
     with passdown.open(str(project)) as ws:
         ws.create_task("T-1", title="Login", agent="eva")
         Runs(ws).start(check_relay({"relay": "x", **_agents(["false"])}), "T-1", by="eva")
         for wrong in (object(), 7, ["R-1"], {"R": 1}):
-            asked: dict[str, Any] = {**given, "to": "architect", which: wrong}
+            asked: dict[str, Any] = {**given, "to_agent": "architect", which: wrong}
             with pytest.raises((InvalidInput, NotFound)):
                 ws.relay.ask(**asked)
 

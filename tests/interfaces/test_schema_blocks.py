@@ -7,13 +7,13 @@ Filled in, the whole block is a handoff.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import passdown
+from tests.interfaces.running import data_of
 from tests.interfaces.web.asking import ask
 from tests.relay.relays import document, leg
 from tests.relay.staging import QUICK, Stage
@@ -63,7 +63,7 @@ def test_a_block_is_refused_on_the_command_line(ws: Workspace, cli: Run, name: s
         named = () if "# Task [ID]" in text else ("--task", "T-1")  # the template's own id counts
         argv = ("handoff", str(file), *named, "--from", "coder", "--json")
         said = cli("--store", ws.store_url, *argv, code=1)
-        problems = json.loads(said.out)["problems"]
+        problems = data_of(said.out)["problems"]
         assert problems, name
         assert all(problem["message"] for problem in problems)
     assert ws.state("T-1").version == 1

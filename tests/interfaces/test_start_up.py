@@ -95,6 +95,41 @@ def test_reading_verbs_load_nothing_heavy(
     assert HEAVY & set(modules) == set()
 
 
+SERVED = """
+import sys
+from passdown.cli.main import main
+assert main(["mcp"]) == 0
+print(sorted(sys.modules))
+"""
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list"])
+def test_the_mcp_server_answers_first_requests_without_anything_heavy(
+    filled: Path, project_root: Path, method: str
+) -> None:
+    """Hosts send their first request to the model with the tools that they have by then."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x"}}
+    sent: list[dict[str, Any]] = [{"id": 0, "method": "initialize", "params": hello}]
+    if method != "initialize":
+        sent += [{"method": "notifications/initialized"}, {"id": 1, "method": method}]
+    done = subprocess.run(
+        [sys.executable, "-c", SERVED],
+        env={"PYTHONPATH": str(project_root / "src"), "PATH": ""},
+        cwd=filled,
+        input="".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in sent),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == sum("id" in each for each in sent)
+    assert all("result" in answer for answer in answers)
+    # What it prints itself goes to standard error: its output is the protocol's.
+    modules = set(json.loads(done.stderr.replace("'", '"')))
+    unneeded = {"apsw", "argparse", "passdown.mcp.tools", "passdown.workspace"}
+    assert (HEAVY | unneeded) & modules == set()
+
+
 @pytest.mark.parametrize(
     "argv",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from passdown.workspace import open as open_workspace
 from passdown.workspace.switches import all_artifacts
+from tests.interfaces.running import data_of
 from tests.processes import Process, run_python
 
 if TYPE_CHECKING:
@@ -177,9 +177,9 @@ def test_a_prompt_takes_a_budget_and_may_leave_no_record(
     ask = ("--task", "T-1", "--active", "tester", "--no-record", "--json")
     whole, _ = hook(team, b"@coder go on", *ask)
     tight, _ = hook(team, b"@coder go on", *ask, "--budget", "80")
-    parts = json.loads(tight)["switched"]["parts"]
+    parts = data_of(tight)["switched"]["parts"]
     assert parts["brief"] + parts["summaries"] <= 80
-    assert parts["brief"] < json.loads(whole)["switched"]["parts"]["brief"]
+    assert parts["brief"] < data_of(whole)["switched"]["parts"]["brief"]
     assert as_json("log", "T-1", "--briefs") == []
     assert handoffs(team) == []
 

@@ -61,13 +61,137 @@ def test_without_an_open_task_one_has_to_be_named(project: Path, cli: Run) -> No
 @pytest.mark.parametrize(
     ("argv", "meant"),
     [
-        (("state", "T-1", "--version", "3"), "did you mean --at?"),
+        (("state", "T-1", "--verison", "3"), "did you mean --version?"),
+        (("log", "--on", "3"), "there is no option --on (see:"),
         (("task", "new", "T-9", "--title", "t", "--criteria", "x"), "did you mean --criterion?"),
-        (("mark", "T-1#b1", "resolved", "--why", "x"), "did you mean --reason?"),
-        (("decide", "s", "--reason", "x"), "did you mean --why?"),
+        (("mark", "T-1#b1", "resolved", "--because", "x"), "did you mean --why?"),
+        (("state", "T-1", "--jsn"), "did you mean --json?"),
+        (("handoff", "T-1", "--at", "2026-01-02T03:04:05Z"), "did you mean --time?"),
+        (("handoff", "T-1", "--reason", "x"), "did you mean --summary?"),
+        (("approve", "T-1#k1"), "did you mean passdown gate approve?"),
+        (("reject", "T-1#k1"), "did you mean gate reject?"),
     ],
 )
 def test_a_wrong_option_names_the_right_one(
     filled: Path, cli: Run, argv: tuple[str, ...], meant: str
 ) -> None:
     assert meant in cli(*argv, code=2).err
+
+
+def test_one_option_is_the_same_in_every_command(filled: Path, as_json: Callable[..., Any]) -> None:
+    """--why is --reason and --version is --at, wherever a command has one of them."""
+    for flag in ("--why", "--reason"):
+        decided = as_json("decide", f"s {flag}", flag, "because", "--task", "T-1", "--agent", "a")
+        assert as_json("show", decided["items"][0])["rationale"] == "because"
+        pattern = as_json("note", "pattern", f"p {flag}", "--location", "x.py", "--agent", "a")[
+            "items"
+        ][0]
+        as_json("mark", pattern, "retracted", flag, "obsolete", "--agent", "a")
+        assert as_json("show", pattern)["status"] == "retracted"
+    for flag in ("--at", "--version"):
+        assert as_json("state", "T-1", flag, "3")["version"] == 3
+        assert as_json("show", "T-1", flag, "3")["version"] == 3
+    assert "--at is for a task" in as_json("show", "T-1#d1", "--at", "3", code=2)["message"]
+    as_json("task", "new", "T-2", "--title", "t", "--agent", "a")
+    at = "2026-01-02T03:04:05Z"
+    done = as_json("handoff", "T-2", "--outcome", "completed", "--to", "c", "--time", at)
+    assert as_json("state", "T-2")["handoff_at"].startswith(at[:-1])
+    assert done["version"] == 2
+
+
+def test_a_task_may_be_left_out_before_other_arguments(
+    project: Path, as_json: Callable[..., Any]
+) -> None:
+    """The task that one works on, else the only open one."""
+    as_json("task", "new", "T-1", "--title", "Login", "--agent", "a")
+    assert as_json("warn", "mind the gap", "--agent", "a")["task"] == "T-1"
+    assert as_json("warn", "T-1", "--agent", "a", "another")["task"] == "T-1"
+    assert as_json("diff", "1", "2")["task"] == "T-1"
+    assert as_json("gate", "record", "--name", "lint", "--passed", "--agent", "a")["task"] == "T-1"
+    assert as_json("task", "show")["task"] == "T-1"
+
+
+def test_the_task_that_one_works_on_needs_no_name(
+    project: Path, as_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSDOWN_AGENT", "a")
+    as_json("task", "new", "T-1", "--title", "Login")
+    as_json("task", "new", "T-2", "--title", "Logout")
+    as_json("start", "T-2")
+    assert as_json("brief", "--no-record")["task"] == "T-2"
+    assert as_json("handoff", "--outcome", "completed")["task"] == "T-2"
+    assert as_json("handoff", "T-1", "--outcome", "completed")["task"] == "T-1"
+
+
+def test_an_item_of_the_task_that_one_works_on_needs_no_task(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """A brief calls its items d1 and n1."""
+    as_json("task", "new", "T-1", "--title", "Login", "--agent", "a")
+    as_json("handoff", "--outcome", "completed", "--to", "b", "--next", "test it")
+    as_json("decide", "JWT", "--why", "stateless", "--task", "T-1")
+    assert as_json("show", "d1")["summary"] == "JWT"
+    assert "JWT" in cli("why", "d1").out
+    assert as_json("mark", "n1", "done")["task"] == "T-1"
+    assert "nothing has the address 'd7'" not in cli("show", "d7", code=1).err
+    as_json("task", "new", "T-2", "--title", "Logout", "--agent", "a")
+    assert "2 tasks are open" in cli("show", "d1", code=2).err
+
+
+def test_items_that_a_handoff_settles_need_no_task(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    as_json("task", "new", "T-1", "--title", "Login", "--agent", "a")
+    as_json("handoff", "--outcome", "partial", "--blocker", "no key", "--next", "test it")
+    as_json("handoff", "T-1", "--outcome", "completed", "--resolves", "n1")
+    refused = cli("task", "done", "T-1", code=1).err
+    assert "T-1#b1 is open: no key" in refused
+    assert "name it with --resolves), or say with --despite why" in refused
+    assert (
+        "with --resolves" in cli("handoff", "--outcome=completed", "--phase=completed", code=1).err
+    )
+    as_json("task", "done", "T-1", "--resolves", "b1")
+    assert as_json("task", "show", "T-1")["status"] == "completed"
+
+
+def test_a_task_that_is_blocked_blocks_itself_unless_others_are_named(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    as_json("task", "new", "T-1", "--title", "Login", "--agent", "a")
+    as_json("handoff", "--outcome", "blocked", "--blocker", "no key")
+    assert as_json("show", "T-1#b1")["blocking_tasks"] == ["T-1"]
+    assert as_json("task", "show", "T-1")["status"] == "blocked"
+    assert "; reported blocked by a; blocked by T-1#b1" in cli("brief", "T-1", "--agent", "a").out
+    as_json("handoff", "T-1", "--outcome", "completed", "--resolves", "b1")
+    assert as_json("task", "show", "T-1")["status"] == "completed"
+
+
+def test_who_has_nothing_ready_learns_for_whom_something_is(project: Path, cli: Run) -> None:
+    assert "passdown start 'TITLE' makes a task" in cli("ready").out
+    cli("task", "new", "T-1", "--title", "Login", "--agent", "a")
+    said = cli("handoff", "T-1", "--outcome", "completed", "--to", "tester").out
+    assert "recommended, missing: --summary" in said
+    offered = "1 task waits for tester: passdown ready --agent tester"
+    assert offered in cli("ready", "--agent", "a").out
+    assert offered in cli("start", "--agent", "a", code=1).err
+    assert "T-1" in cli("ready", "--agent", "tester").out
+
+
+def test_an_inbox_is_one_s_own_unless_another_is_named(
+    project: Path, as_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_json("task", "new", "T-1", "--title", "Login", "--agent", "a")
+    as_json("handoff", "--from", "a", "--outcome", "completed", "--to", "b", "--next", "test it")
+    monkeypatch.setenv("PASSDOWN_AGENT", "b")
+    for argv in ((), ("b",), ("--agent", "b")):
+        assert [entry["task"] for entry in as_json("inbox", *argv)] == ["T-1"]
+
+
+def test_anything_with_an_address_is_shown(filled: Path, as_json: Callable[..., Any]) -> None:
+    as_json("knowledge", "add", "redis", "--type", "component", "--summary", "S", "--agent", "a")
+    assert as_json("show", "T-1")["title"] == "Login"
+    assert as_json("show", "T-1#d1")["summary"] == "JWT"
+    for name in ("redis", "node:redis"):
+        assert as_json("show", name)["summary"] == "S"
+    assert as_json("show", "task:T-1")["type"] == "task"
+    assert "passdown task list" in as_json("show", "nothing", code=1)["next_step"]

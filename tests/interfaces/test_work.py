@@ -287,3 +287,15 @@ def test_both_stores_list_what_is_ready_alike(ws: passdown.Workspace) -> None:
     assert ws.create_task(title="Log in", agent="ann", key="k").task.startswith("log-in-")
     assert ws.create_task(title="Log in", agent="ann", key="k").is_replay
     assert ws.verify().ok
+
+
+def test_long_lines_of_the_overview_continue_below_their_text(
+    project: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("task", "new", "T-1", "--title", "word " * 30, "--agent", "a")
+    monkeypatch.setattr("passdown.cli.output.terminal_width", lambda: 60)
+    lines = cli("status", "--agent", "a").out.splitlines()
+    at = lines.index("Ready for a")
+    assert lines[at + 1].startswith("  T-1  word word")
+    assert lines[at + 2].startswith("       word word")
+    assert max(map(len, lines)) <= 60

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from tests.folders import new_folder
 from tests.interfaces.mcp.talking import client, talk, told
 from tests.interfaces.repositories import git
 from tests.interfaces.repositories import run as run_in
+from tests.interfaces.running import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def run(folder: Path, *argv: str) -> str:
 
 
 def tasks(folder: Path) -> list[str]:
-    return [task["task"] for task in json.loads(run(folder, "task", "list", "--json"))]
+    return [task["task"] for task in data_of(run(folder, "task", "list", "--json"))]
 
 
 def made(folder: Path, task: str) -> None:
@@ -68,7 +68,7 @@ def test_a_linked_worktree_works_with_the_main_ones_store_and_its_own_files(
     nested = other / "src"
     given = ("--task", "T-1", "--outcome", "completed", "--file", "src/new.py")
     run(nested, "handoff", *given, "--summary", "Done there.")
-    artifact = json.loads(run(repository, "show", "T-1#a1", "--json"))
+    artifact = data_of(run(repository, "show", "T-1#a1", "--json"))
     assert artifact["sha256"] == hashlib.sha256(b"only here").hexdigest()
     assert not (other / ".passdown").exists()
     place = locate(str(nested), create=False)
@@ -80,7 +80,7 @@ def test_a_linked_worktree_works_with_the_main_ones_store_and_its_own_files(
         assert not told(await one.call_tool("decide", decision)).is_error
 
     talk(client(nested), do)
-    assert json.loads(run(repository, "state", "T-1", "--json"))["version"] == 3
+    assert data_of(run(repository, "state", "T-1", "--json"))["version"] == 3
 
 
 @pytest.mark.promise("M-8")
@@ -112,7 +112,7 @@ def test_a_store_made_in_a_linked_worktree_outlives_it(repository: Path, tmp_pat
     git(repository, "worktree", "add", "-q", "-b", "feature", str(other))
     said = run(other, "init")
     assert "kept in the main one" in said
-    assert json.loads(run(other, "init", "--json"))["made"] is False
+    assert data_of(run(other, "init", "--json"))["made"] is False
     run(other, "task", "new", "T-1", "--title", "Login")
     git(repository, "worktree", "remove", str(other))
     assert tasks(repository) == ["T-1"]

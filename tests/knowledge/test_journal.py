@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown import Settings
-from passdown.core.views import Journal
+from passdown.core.results import Journal
 from passdown.errors import InvalidInput, NotFound
 from passdown.knowledge.journal import journal_page
 from passdown.testing import fixed_clock, full_handoff, write_files

@@ -9,8 +9,7 @@ import pytest
 
 import passdown
 from passdown import Settings
-from passdown.core.graph import Edge, Node, graph_of
-from passdown.core.knowledge import knowledge_problems
+from passdown.core.graph import Edge, Node, graph_of, knowledge_problems
 from passdown.errors import InvalidInput, KeyReused, NotFound
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.faults.tools import result_of

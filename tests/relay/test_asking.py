@@ -34,11 +34,11 @@ def test_an_agent_sees_what_it_asked_and_was_told(tmp_path: Path, first: list[An
             if len(asked) > 1:
                 return reply()
             given = {"run": request.run, "by": "coder"}
-            ws.relay.ask(to="architect", text="WHERE-TO-KEEP-IT?", **given)
-            found = ws.relay.ask(to="architect", text="THE-PLAN", kind="plan", **given)
+            ws.relay.ask(to_agent="architect", text="WHERE-TO-KEEP-IT?", **given)
+            found = ws.relay.ask(to_agent="architect", text="THE-PLAN", kind="plan", **given)
             refused.append(found.verdict)
             try:
-                ws.relay.ask(to="coder", text="Am I right?", **given)
+                ws.relay.ask(to_agent="coder", text="Am I right?", **given)
             except InvalidInput as error:
                 refused.append(error.problems[0].line())
             return BARE

@@ -22,14 +22,17 @@ from passdown.core.graph import Edge, Node, graph_of
 from passdown.core.schema import TEXT, declare, fields_of, shape
 from passdown.errors import GateRefused, InvalidInput, KeyReused, NotFound, Problem
 from passdown.knowledge.sync import update_graph
-from passdown.relay import express_items as express
+from passdown.relay import express
 from passdown.relay.agents import AgentStates, RunAgents
-from passdown.relay.express import carry_out, express_record, express_records, send
-from passdown.relay.express_items import (
+from passdown.relay.express import (
     ExpressChange,
     ExpressFields,
     ExpressKind,
+    carry_out,
     express_item,
+    express_record,
+    express_records,
+    send,
 )
 from passdown.relay.git import VARIABLE, PullRequest, PullRequestSpec, Worktree
 from passdown.relay.relay_file import check_relay
@@ -167,6 +170,7 @@ def test_any_other_action_is_refused_and_all_problems_are_told() -> None:
         ({}, {"kind": "required", "by": "required", "reason": "required"}),
         (hot_fix(kind="hotfix"), {"kind": "invalid_choice"}),
         (hot_fix(), {"files": "required"}),
+        (hot_fix(files=""), {"files": "required"}),
         (hot_fix(files={"a": "x"}, patch="x"), {"files": "required"}),
         (hot_fix(files={".git/config": "x"}), {'files[".git/config"]': "protected_path"}),
         (hot_fix(files={".passdown/x": "x"}), {'files[".passdown/x"]': "protected_path"}),

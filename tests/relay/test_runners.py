@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import passdown
 from passdown.core.parsing import load_yaml
+from passdown.core.schema import fields_of
 from passdown.errors import InvalidInput, NotFound
 from passdown.relay.relay_file import agent_runner, check_relay
 from passdown.relay.run import RunnerOptions
@@ -373,7 +374,7 @@ def test_the_page_shows_the_examples_and_every_option() -> None:
     assert options is not None
     loaded: Any = load_yaml(options[1])
     assert isinstance(declared(loaded["runner"]), CommandRunner)
-    assert set(loaded["runner"]) == set(RunnerOptions._fields) - {"script", "python"}
+    assert set(loaded["runner"]) == set(fields_of(RunnerOptions)) - {"script", "python"}
 
 
 def test_the_example_of_one_turn_runs(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +13,7 @@ from passdown.store import copy as copying
 from passdown.store import open_store
 from passdown.testing import fixed_clock
 from passdown.workspace.maintenance import copy_workspace
+from tests.interfaces.running import data_of
 from tests.store.test_both_stores import content, tell, vectors
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_the_verb_copies_and_says_what_it_did(
     from passdown.cli.main import main
 
     assert main(["copy", source, postgres_store, "--json"]) == 0
-    done = json.loads(capsys.readouterr().out)
+    done = data_of(capsys.readouterr().out)
     assert done["ok"]
     assert done["records"] == done["verified"]["records"]
     assert main(["copy", postgres_store, str(tmp_path / "back.db")]) == 0

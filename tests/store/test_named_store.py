@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pytest
 import passdown
 from passdown.errors import InvalidInput, StoreUnavailable, UnsafeStore
 from passdown.workspace.maintenance import copy_workspace
+from tests.interfaces.running import data_of
 from tests.postgres import name_store, new_workspace
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def test_init_names_the_database_and_every_verb_finds_it(
     below = tmp_path / "src"
     below.mkdir()
     assert main(["init", str(tmp_path), "--store", postgres_store, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["store"] == postgres_store
+    assert data_of(capsys.readouterr().out)["store"] == postgres_store
     monkeypatch.chdir(below)
     assert main(["task", "new", "T-1", "--title", "Login"]) == 0
     assert (tmp_path / ".passdown" / "state" / "T-1.json").exists()
     assert not (tmp_path / ".passdown" / "ledger.db").exists()
     capsys.readouterr()
     assert main(["doctor", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)["facts"]
+    facts = data_of(capsys.readouterr().out)["facts"]
     assert (facts["database"], facts["store"]) == ("postgresql", postgres_store)
     assert facts["root"] == str(tmp_path)
     assert main(["backup", str(tmp_path / "safe.db")]) == 0
@@ -182,7 +182,7 @@ def test_the_verb_says_where_the_folder_points_and_the_doctor_what_is_left(
     # Lines are wrapped wherever the screen ends.
     assert f"before:{present}" in "".join(capsys.readouterr().out.split())
     assert main(["doctor", "--json", "--no-start"]) == 0
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = data_of(capsys.readouterr().out)["findings"]
     (left,) = [finding for finding in found if finding["code"] == "left_behind"]
     assert left["path"] == str(tmp_path / ".passdown" / "ledger.db")
     assert postgres_store in left["message"]

@@ -22,7 +22,7 @@ from passdown.errors import (
 )
 from passdown.store import open_store, url_without_password
 from passdown.store.postgres import schema
-from passdown.store.postgres.location import parse_location
+from passdown.store.postgres.connections import parse_location
 from tests.faults.tools import worker_environment
 from tests.postgres import new_workspace
 

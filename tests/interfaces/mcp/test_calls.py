@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import hypothesis.strategies as st
@@ -79,7 +80,7 @@ def test_a_day_of_work_goes_through_the_tools(ask: Ask, project: Path) -> None:
 def test_gates_are_listed_and_only_people_answer_them(filled: Path, ask: Ask, refused: Ask) -> None:
     listed = ask("gates", task="T-1")
     assert "- T-1#k2 (pending, coder) is this legal?" in listed
-    assert "A person has to answer" in listed
+    assert "Only a person can answer" in listed
     for given in ({"approve": "T-1#k2"}, {"answer": "approved", "by": "eva"}):
         assert "answered by people, never by agents" in refused("gates", **given)
         assert "T-1#k2" in ask("gates")
@@ -424,4 +425,103 @@ def test_a_list_that_is_sent_empty_closes_what_is_open_and_says_so(ask: Ask) -> 
     assert "no key" in brief
     assert "Ran out of context" in brief
     closed = ask("handoff", task="T-9", agent="cat", to="dan", outcome="completed", blockers=[])
-    assert "T-9#b1 is closed, as the list doesn't have it: no key" in closed
+    assert "T-9#b1 is dropped, as this handoff's list doesn't have it: no key" in closed
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"files": ["kept.py", "gone.py (deleted)"]},
+        {"files": ["kept.py", "deleted: gone.py"]},
+        {"files": ["kept.py", {"path": "gone.py", "deleted": True}]},
+        {"files": ["kept.py", {"path": "gone.py", "status": "removed"}]},
+        {"files": ["kept.py", {"path": "gone.py", "change_type": "Deleted"}]},
+        {"files": "kept.py", "deleted_files": ["gone.py"]},
+        {"artifacts": '["kept.py", "gone.py (removed)"]'},
+    ],
+    ids="words prefix flag status change field text".split(),
+)
+def test_a_deleted_file_may_be_sent_in_any_way(
+    ask: Ask, refused: Ask, project: Path, given: dict[str, Any]
+) -> None:
+    """As a refused file says; the record has it as deleted."""
+    started(ask)
+    (project / "kept.py").write_text("x", "utf-8")
+    base = {"task": "T-1", "outcome": "completed", "summary": "s"}
+    said = refused("handoff", **base, files=["kept.py", "gone.py"])
+    assert "- files[1].path: gone.py is not on disk" in said
+    assert "send it as 'PATH (deleted)'" in said
+    ask("handoff", **base, **given)
+    with passdown.open(str(project)) as ws:
+        found = {each.path: each.change for each in ws.state("T-1").artifacts}
+    assert found.keys() == {"kept.py", "gone.py"}
+    assert (found["gone.py"], found["kept.py"] == "delete") == ("delete", False)
+
+
+def test_a_text_is_enough_for_a_gotcha_a_pattern_and_a_decision_with_its_reason(ask: Ask) -> None:
+    started(ask)
+    ask(
+        "handoff",
+        task="T-1",
+        outcome="completed",
+        summary="s",
+        gotchas=[
+            "clock is UTC -> convert late",
+            "tests need a key",
+            {"issue": "x", "mitigation": "y"},
+        ],
+        patterns="errors carry a code",
+        decisions=["JWT, because no sessions are kept"],
+    )
+    shown = ask("show", id="T-1")
+    for words in ("JWT | Why: no sessions are kept", "clock is UTC | Do: convert late"):
+        assert words in shown
+    for words in ("tests need a key | Do: not stated", "errors carry a code | At: not stated"):
+        assert words in shown
+
+
+COMMANDS = re.compile(
+    r"passdown (state|show|log|context|brief|task|recall|decide|note|handoff|gate (list|approve))\b"
+)
+
+
+@pytest.mark.promise("M-3")
+def test_what_tools_say_names_tools_and_no_commands(
+    ask: Ask, door: SharedWorkspace, project: Path
+) -> None:
+    """An agent may have no shell; what authors wrote stays as it is."""
+    started(ask)
+    ask("task_new", task="T-2", title="Logout", depends_on=["T-1", "T-9"])
+    words = "run passdown state T-1"
+    for number in range(30):
+        ask("decide", summary=f"choice {number} " + "x " * 60, rationale="r", task="T-1")
+    ask("decide", summary=words, rationale="r", task="T-1")
+    blocker = {"blocker": "may we?", "requires_human": True}
+    said = [ask("handoff", task="T-1", outcome="partial", blockers=[blocker], next_steps=["go"])]
+    assert "gates with ask" in said[0]
+    brief = ask("brief", task="T-1", agent="coder")
+    assert brief.splitlines()[-1].endswith(": show T-1")
+    assert words in brief
+    said.append(brief)
+    for name, given in (
+        ("brief", {"task": "T-2"}),
+        ("brief", {"task": "T-1", "budget": 1}),
+        ("brief", {"task": "T-1", "budget": 120}),
+        ("brief", {"task": "T-9"}),
+        ("show", {"id": "T-1#d99"}),
+        ("show", {"id": "T-9"}),
+        ("gates", {}),
+        ("gates", {"ask": "T-1#k9"}),
+        ("gates", {"ask": "T-1#k1"}),
+        ("task_new", {"task": "T-1", "title": "Other"}),
+        ("decide", {"summary": "x", "rationale": "y", "supersedes": "T-1#d99", "task": "T-1"}),
+        ("handoff", {"task": "T-1", "outcome": "completed", "expect_version": 1}),
+        ("handoff", {"task": "T-1", "outcome": "completed", "phase": "testing"}),
+        ("handoff", {"task": "T-2", "outcome": "completed", "resolves": ["T-1#k1"]}),
+        ("note", {"kind": "question", "to": "architect", "text": "?"}),
+        ("knowledge_add", {"knowledge": {"id": "x"}}),
+        ("recall", {"query": "x", "task": "T-9"}),
+    ):
+        said.append(call_tool(door, name, given, "coder").text)
+    for text in said:
+        assert not COMMANDS.search(text.replace(words, "")), text

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+import passdown
 from passdown.core.tokens import vocabulary
-from passdown.mcp.definitions import INSTRUCTIONS, TOOLS
-from passdown.mcp.tools import BY_NAME
+from passdown.mcp.definitions import TOOLS
+from passdown.mcp.texts import INSTRUCTIONS
 from tests.interfaces.mcp.talking import ERAS, client, talk
 
 if TYPE_CHECKING:
     from mcp import Client
 
+    from tests.interfaces.mcp.conftest import Ask
+
 PUBLISHED = Path(__file__).with_name("published_tools.json")
-MOST_TOKENS = 2_000
+MOST_TOKENS = 1_600
 HINTS = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
-READING = ["brief", "recall", "show", "tasks", "gates"]
-WRITING = ["handoff", "decide", "note", "task_new", "knowledge_add"]
+READING = ["brief", "recall", "show", "tasks"]
+WRITING = ["gates", "handoff", "decide", "note", "task_new", "knowledge_add"]
 
 
 def listed(folder: Path, era: str) -> list[dict[str, Any]]:
@@ -38,13 +41,15 @@ def listed(folder: Path, era: str) -> list[dict[str, Any]]:
 
 @pytest.mark.promise("M-2")
 @pytest.mark.parametrize("era", ERAS)
-def test_all_definitions_together_are_under_two_thousand_tokens(tmp_path: Path, era: str) -> None:
+def test_all_definitions_together_are_at_most_1_600_tokens(tmp_path: Path, era: str) -> None:
     """Counted over the JSON that `tools/list` gives, with and without spaces in it."""
     tools = listed(tmp_path, era)
     assert [tool["name"] for tool in tools] == READING + WRITING
     count = vocabulary("o200k_base")
-    assert count(json.dumps({"tools": tools})) < MOST_TOKENS
+    assert count(json.dumps({"tools": tools})) <= MOST_TOKENS
     assert count(json.dumps({"tools": tools}, separators=(",", ":"))) < MOST_TOKENS
+    marked = {tool["name"] for tool in tools if tool.pop("execution", None)}
+    assert marked == ({"gates", "note"} if era == "legacy" else set())
     assert tools == list(TOOLS)
 
 
@@ -72,9 +77,24 @@ def test_schemas_are_valid_and_have_no_choice_at_the_root() -> None:
         assert set(schema.get("required", ())) <= schema["properties"].keys()
 
 
-def test_writes_take_a_key_and_an_agent() -> None:
-    for name in WRITING:
-        assert {"key", "agent"} <= BY_NAME[name]["inputSchema"]["properties"].keys()
+@pytest.mark.parametrize("name", WRITING[1:])
+def test_writes_take_a_key_and_an_agent_though_few_list_them(
+    project: Path, ask: Ask, name: str
+) -> None:
+    ask("task_new", task="T-1", title="Login")
+    given: dict[str, dict[str, Any]] = {
+        "handoff": {"task": "T-1", "outcome": "completed", "summary": "s"},
+        "decide": {"task": "T-1", "summary": "s", "rationale": "r"},
+        "note": {"task": "T-1", "kind": "gotcha", "text": "t", "mitigation": "m"},
+        "task_new": {"title": "Logout"},
+        "knowledge_add": {
+            "task": "T-1",
+            "knowledge": {"id": "x", "type": "component", "summary": "s"},
+        },
+    }
+    ask(name, **given[name], agent="coder", key="k-1")
+    with passdown.open(str(project)) as ws:
+        assert ws.log(limit=1)[0].author == "coder"
 
 
 def test_descriptions_say_when_and_the_instructions_name_every_way_in() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import passdown
 from passdown.errors import NotFound
-from passdown.mcp import server as resources
+from passdown.mcp import resources
 from passdown.mcp.shared_workspace import MAX_WAIT_S, SharedWorkspace, workspace_candidates
 from passdown.mcp.tools import call_tool
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import GetPromptResult, Implementation, TextContent, TextResourceContents
 
 import passdown
-from passdown.mcp.definitions import INSTRUCTIONS
-from tests.interfaces.mcp.talking import COMMAND, ERAS, Pipes, client, environment, talk, told
+from passdown.mcp.texts import INSTRUCTIONS
+from tests.interfaces.mcp.talking import ERAS, Pipes, client, talk, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,7 +179,7 @@ NOISE = """
 import sys, warnings
 class Noise:
     def find_spec(self, name, path=None, target=None):
-        if name in ("mcp", "apsw", "numpy"):
+        if name in ("passdown.workspace", "apsw", "numpy"):
             print("noise of", name, flush=True)
             warnings.warn("noise", stacklevel=1)
 sys.meta_path.insert(0, Noise())
@@ -209,7 +207,7 @@ def test_standard_output_is_the_protocol_from_the_first_byte_to_the_last(
         assert server.process.wait(240) == 0
         assert server.line(1) == b""
         assert server.process.stderr is not None
-        assert b"noise of mcp" in server.process.stderr.read()
+        assert b"noise of passdown.workspace" in server.process.stderr.read()
 
 
 def test_the_larger_table_of_broken_lines_behaves_as_it_says(
@@ -269,18 +267,9 @@ def test_the_server_leaves_when_its_client_is_gone(project: Path) -> None:
         server.process.wait(240)
 
 
-def test_without_the_package_it_says_what_to_install(project: Path, tmp_path: Path) -> None:
-    absent = noisy(tmp_path / "absent", "import sys\nsys.modules['mcp'] = None\n")
-    done = subprocess.run(
-        [sys.executable, *COMMAND],
-        cwd=project,
-        env=environment(absent),
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "pip install 'passdown[mcp]'" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_no_package_of_the_protocol_is_needed(project: Path, tmp_path: Path) -> None:
+    absent = "import sys\nsys.modules |= dict.fromkeys(['mcp', 'mcp_types', 'anyio', 'pydantic'])\n"
+    with Pipes(project, noisy(tmp_path / "absent", absent)) as server:
+        assert server.shake_hands()["serverInfo"]["name"] == "passdown"
+        server.ask(1, "tasks")
+        assert json.loads(server.line())["result"]["isError"] is False

@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 import passdown
+from passdown.mcp.stdio import MAX_LINE
 from passdown.mcp.tools import MAX_CHARACTERS, MAX_PROBLEMS
 from tests.interfaces.mcp.talking import COMMAND, Pipes, environment
 from tests.processes import run_python
@@ -209,3 +210,72 @@ def test_a_server_whose_client_left_does_not_wait_for_a_frozen_writer_for_long(
         assert server.process.wait(240) == 0
         _run(frozen, "ROLLBACK")
         frozen.close()
+
+
+@pytest.mark.promise("M-5")
+def test_a_message_that_is_far_too_long_is_refused_and_the_next_one_is_read(project: Path) -> None:
+    with Pipes(project) as server:
+        server.shake_hands()
+        head = b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"'
+        server.write(head + b"x" * MAX_LINE + b'"}\n')
+        refused = answered(server)
+        assert (refused["id"], refused["error"]["code"]) == (None, INVALID_REQUEST)
+        assert "67,108,864 bytes" in refused["error"]["message"]
+        server.send({"id": 2, "method": "ping"})
+        assert answered(server) == {"jsonrpc": "2.0", "id": 2, "result": {}}
+
+
+@pytest.mark.promise("M-6")
+def test_a_client_that_writes_much_before_it_reads_gets_all_answers(project: Path) -> None:
+    """More than pipes hold, both ways: nobody may wait for the other for ever."""
+    count = 600
+    with Pipes(project) as server:
+        server.shake_hands()
+        for number in range(count):
+            server.send({"id": number, "method": "tools/list", "params": {"pad": "x" * 1_000}})
+        found = [answered(server) for _ in range(count)]
+        assert sorted(answer["id"] for answer in found) == list(range(count))
+        assert len({len(answer["result"]["tools"]) for answer in found}) == 1
+
+
+@pytest.mark.promise("M-5")
+def test_strange_messages_leave_the_server_working(project: Path) -> None:
+    """Responses that nobody waits for, cancelled calls that there are none of, odd parameters."""
+    deep: Any = "x"
+    for _ in range(200):
+        deep = [deep]
+    unanswered: list[dict[str, Any]] = [
+        {"id": 77, "result": {}},
+        {"id": "passdown-0", "error": {"code": 1, "message": "no"}},
+        {"method": "notifications/cancelled"},
+        {"method": "notifications/cancelled", "params": {"requestId": [1]}},
+        {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}},
+        {"method": "tools/call", "params": {"name": "task_new", "arguments": {"title": "Sly"}}},
+    ]
+    refused: list[tuple[str, Any, int]] = [
+        ("tools/call", {"name": "tasks", "arguments": []}, -32602),
+        ("tools/call", {"name": None}, -32602),
+        ("tools/call", {}, -32602),
+        ("resources/read", {"uri": 5}, -32602),
+        ("resources/list", {"cursor": {}}, -32602),
+        ("prompts/get", {"name": "resume", "arguments": {"task": 5}}, -32602),
+        ("tasks/get", {"taskId": deep}, -32602),
+        ("logging/setLevel", {"level": "debug"}, -32601),
+        ("tools/list\u0000", {}, -32601),
+        ("x" * 100_000, {}, -32601),
+    ]
+    with Pipes(project) as server:
+        server.shake_hands()
+        server.send(*unanswered)
+        for number, (method, params, code) in enumerate(refused):
+            server.send({"id": number, "method": method, "params": params})
+            answer = answered(server)
+            assert (answer["id"], answer["error"]["code"]) == (number, code), method
+            assert len(json.dumps(answer)) < 1_000
+        server.ask(50, "tasks", status=deep, **{"x": deep})
+        assert answered(server)["result"]["isError"]
+        for _ in range(2):  # the same id twice at once: both are answered
+            server.send({"id": 51, "method": "ping"})
+        assert [answered(server)["id"] for _ in range(2)] == [51, 51]
+        server.ask(52, "tasks")
+        assert text_of(answered(server)).startswith("No tasks yet")

@@ -15,6 +15,7 @@ from passdown import Settings
 from passdown.core.record import Head, Record, canonical_bytes, chained
 from tests.folders import new_folder
 from tests.interfaces.repositories import run
+from tests.interfaces.running import data_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,7 +95,7 @@ def test_an_import_beside_the_store_names_who_did_it(tmp_path: Path, forged: Pat
     assert "imported by" in shown
     assert "token:boss1" in shown.partition("claims via")[2]
     assert run(there, "import", str(forged), agent="mia").code == 0
-    (decided, _) = json.loads(run(there, "log", "T-9", "--json").out)
+    (decided, _) = data_of(run(there, "log", "T-9", "--json").out)
     assert (decided["imported"]["by"], "via" in decided) == ("lee", False)
 
 

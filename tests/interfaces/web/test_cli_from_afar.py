@@ -10,6 +10,7 @@ import pytest
 import passdown
 from passdown.cli.main import main
 from passdown.testing import full_handoff, write_files
+from tests.interfaces.running import data_of
 from tests.interfaces.web.conftest import QUICK
 from tests.relay.repositories import make_repository
 from tests.serving import EVERY_RIGHT, served
@@ -217,7 +218,7 @@ def test_writing_verbs_write_through_the_server(
     assert there("reindex")[0] == 0
     assert there("embed")[0] == 0
     code, out, _ = there("doctor", "--json")
-    assert (code, json.loads(out)["facts"]["root"]) == (0, ws.root)
+    assert (code, data_of(out)["facts"]["root"]) == (0, ws.root)
 
 
 def test_files_of_this_machine(server: Served, there: Cli, tmp_path: Path) -> None:

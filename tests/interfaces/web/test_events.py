@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from passdown.web.limits import Limits
+from passdown.web.server_state import Limits
 from passdown.workspace.tokens import Tokens
 from tests.interfaces.web.asking import ask
 from tests.serving import served

@@ -12,7 +12,7 @@ import pytest
 import passdown
 from passdown.errors import InvalidInput, NotFound
 from passdown.testing import full_handoff
-from passdown.web.limits import Limits
+from passdown.web.server_state import Limits
 from passdown.workspace.tokens import Tokens, own_token_file
 from tests.folders import new_folder
 from tests.interfaces.web.conftest import QUICK

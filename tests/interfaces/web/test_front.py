@@ -14,7 +14,7 @@ import pytest
 
 import passdown
 from passdown.errors import InvalidInput
-from passdown.web.limits import Limits, RateLimiter, allowed_names, checked_names, is_loopback
+from passdown.web.server_state import Limits, RateLimiter, allowed_names, checked_names, is_loopback
 from passdown.workspace.tokens import Tokens
 from tests.interfaces.web.asking import ask, spoken
 from tests.serving import served

@@ -12,6 +12,7 @@ import pytest
 from passdown.cli.main import main
 from passdown.core.arguments import MAX_SUGGESTIONS as MOST_SUGGESTIONS
 from passdown.errors import MAX_PROBLEMS, InvalidInput, Problem, count_problems, limited_problems
+from tests.interfaces.running import data_of
 from tests.interfaces.web.asking import ask
 from tests.interfaces.web.test_mcp_http import call, text
 
@@ -65,7 +66,7 @@ def test_thousands_of_problems_are_counted_at_every_door(
     monkeypatch.chdir(ws.root)
     assert main(["handoff", str(path), "--json"]) == 1
     printed = capsys.readouterr()
-    assert len(json.loads(printed.out or printed.err)["problems"]) == MAX_PROBLEMS + 1
+    assert len(data_of(printed.out or printed.err)["problems"]) == MAX_PROBLEMS + 1
     told = text(call(server, token, "handoff", **wrong))
     assert "more problems" in told
     assert told.count("\n") < MAX_PROBLEMS

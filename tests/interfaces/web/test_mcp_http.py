@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import httpx2 as httpx
@@ -253,3 +254,125 @@ def test_tools_are_counted_and_logged_by_name(server: Served) -> None:
     for operation in ("mcp/decide", "mcp/tasks", "mcp"):
         assert f'passdown_requests_total{{operation="{operation}",status="200"}}' in counts
     assert "xxx" not in counts
+
+
+TASKS = "io.modelcontextprotocol/tasks"
+
+
+def modern(
+    server: Served, token: str, method: str, capabilities: Document | None = None, **params: Any
+) -> Reply:
+    """A request of 2026, which describes itself."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities or {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    headers = {**SPEAKS, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+    if named := params.get("name") or params.get("uri") or params.get("taskId"):
+        headers["Mcp-Name"] = named
+    return ask(server.port, "POST", "/mcp", token=token, body=body, headers=headers)
+
+
+def held(server: Served) -> str:
+    """A gate that waits for a person."""
+    given: Document = {"task": "T-1", "from_agent": "coder", "outcome": "partial"}
+    blocker = {"blocker": "may we ship?", "requires_human": True}
+    server.workspace.hand_off({**given, "blockers": [blocker], "suggested_next_steps": ["ship"]})
+    return str(server.workspace.gates("T-1")[0].address)
+
+
+@pytest.mark.promise("M-12", "W-2")
+def test_the_holder_of_a_token_answers_a_gate_and_an_agent_does_not(server: Served) -> None:
+    """Under the token's name, whatever the form says."""
+    gate = held(server)
+    call_of: Document = {"name": "gates", "arguments": {"ask": gate}}
+    can: Document = {"elicitation": {}}
+    content = {"answer": "approve", "name": "somebody"}
+    said = {"answer": {"action": "accept", "content": content}}
+    agent = server.token("coder", "read", "write")
+    for more in ({}, {"inputResponses": said}):
+        told = modern(server, agent, "tools/call", can, **call_of, **more).document["result"]
+        assert told["resultType"] == "complete"
+        assert "Tell the person" in told["content"][0]["text"]
+    kim = server.token("kim", "read", "approve", is_person=True)
+    asked = modern(server, kim, "tools/call", can, **call_of).document["result"]
+    assert asked["resultType"] == "input_required"
+    assert "may we ship?" in asked["inputRequests"]["answer"]["params"]["message"]
+    assert server.workspace.gates("T-1")[0].status == "pending"
+    unable = modern(server, kim, "tools/call", **call_of, inputResponses=said).document["result"]
+    assert "Tell the person" in unable["content"][0]["text"]
+    done = modern(server, kim, "tools/call", can, **call_of, inputResponses=said)
+    assert "approved, coder; answered by kim" in done.document["result"]["content"][0]["text"]
+
+
+@pytest.mark.promise("M-12", "W-8")
+def test_a_task_is_seen_by_its_token_alone(server: Served) -> None:
+    gate = held(server)
+    kim, eve = (server.token(n, "read", "approve", is_person=True) for n in ("kim", "eve"))
+    can: Document = {"elicitation": {}, "extensions": {TASKS: {}}}
+    call_of: Document = {"name": "gates", "arguments": {"ask": gate}}
+    task = modern(server, kim, "tools/call", can, **call_of).document["result"]
+    assert task["resultType"] == "task"
+    identity = task["taskId"]
+    for method in ("tasks/get", "tasks/cancel", "tasks/update"):
+        refused = modern(server, eve, method, can, taskId=identity, inputResponses={})
+        assert (refused.status, refused.document["error"]["code"]) == (400, -32602)
+    said = {"answer": {"action": "accept", "content": {"answer": "reject", "reason": "no"}}}
+    found: Document = {}
+    for _ in range(400):
+        found = modern(server, kim, "tasks/get", can, taskId=identity).document["result"]
+        if found["status"] == "input_required":
+            modern(server, kim, "tasks/update", can, taskId=identity, inputResponses=said)
+        elif found["status"] == "completed":
+            break
+        time.sleep(0.05)
+    assert "rejected, coder; answered by kim: no" in found["result"]["content"][0]["text"]
+
+
+@pytest.mark.promise("W-2")
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("knowledge_add", {"knowledge": {"id": "x", "type": "component", "summary": "s"}}),
+        ("task_new", {"title": "T"}),
+        ("note", {"kind": "gotcha", "text": "t", "mitigation": "m"}),
+    ],
+)
+def test_a_token_that_only_reads_records_nothing(
+    server: Served, tool: str, given: Document
+) -> None:
+    looker = server.token("looker", "read")
+    before = server.workspace.maintenance.heads().heads
+    refused = call(server, looker, tool, **given)
+    assert refused["result"]["isError"]
+    assert "allows read" in text(refused)
+    assert server.workspace.maintenance.heads().heads == before
+
+
+@pytest.mark.promise("W-8")
+def test_headers_that_disagree_with_their_message_are_refused(server: Served) -> None:
+    """A proxy that decides by headers must not be told something else than the server."""
+    token = server.token("coder", "read")
+    assert modern(server, token, "tools/list").document["result"]["resultType"] == "complete"
+    assert modern(server, token, "nonsense").status == 404
+    assert modern(server, token, "ping").status == 404
+    meta: Document = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    cases: list[tuple[Document, Document]] = [
+        ({"MCP-Protocol-Version": "2026-07-28"}, {}),
+        ({"MCP-Protocol-Version": "2024-01-01"}, {}),
+        ({"Mcp-Method": "tools/list"}, meta),
+    ]
+    for headers, described in cases:
+        params: Document = {"name": "tasks", "_meta": described}
+        body: Document = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        found = ask(
+            server.port, "POST", "/mcp", token=token, body=body, headers={**SPEAKS, **headers}
+        )
+        assert found.status == 400, headers
+        assert found.document["error"]["code"] in (-32600, -32020)
+    wrong = {**SPEAKS, "Accept": "text/html"}
+    assert ask(server.port, "POST", "/mcp", token=token, body={}, headers=wrong).status == 406

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import passdown
-from passdown import remote as asking
 from passdown.errors import InvalidInput, NotFound, PassdownError, StoreUnavailable
 from passdown.remote import RemoteWorkspace
+from passdown.remote import connection as asking
 from passdown.remote.connection import MAX_DOCUMENT_BYTES, HttpConnection, server_at
 from tests.interfaces.repositories import run
 from tests.interfaces.web.odd_server import odd_server

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import passdown
+from tests.interfaces.running import data_of
 from tests.interfaces.web.asking import ask
 from tests.interfaces.web.test_events import Listening
 from tests.processes import Process, run_python
@@ -150,7 +151,7 @@ def test_other_machines_are_served_only_with_names_and_tokens(project: Path) -> 
     assert "proxy" in refused.stderr
     assert run(project, "serve", "--host", "0.0.0.0", "--allowed-host", "*").returncode == 1
     made = run(project, "token", "new", "--agent", "coder", "--rights", "read", "--json")
-    token = json.loads(made.stdout)["token"]
+    token = data_of(made.stdout)["token"]
     with running(project, "--host", "0.0.0.0", "--allowed-host", "passdown.example") as server:
         assert not (project / ".passdown" / "serve.token").exists()
         named = {"Host": "passdown.example"}
@@ -166,7 +167,7 @@ def test_a_token_is_made_listed_and_taken_back(project: Path) -> None:
     token = made.stdout.removesuffix("\n")
     assert re.fullmatch(r"pdt_[a-z2-7]{10}_[\w-]{43}", token)
     assert "it is not shown again" in made.stderr
-    (listed,) = json.loads(run(project, "token", "list", "--json").stdout)
+    (listed,) = data_of(run(project, "token", "list", "--json").stdout)
     assert (listed["name"], listed["is_person"], listed["rights"]) == (
         "ana",
         True,
@@ -175,8 +176,8 @@ def test_a_token_is_made_listed_and_taken_back(project: Path) -> None:
     assert "digest" not in listed
     assert token[15:] not in run(project, "token", "list").stdout
     assert run(project, "token", "revoke", listed["id"]).returncode == 0
-    assert json.loads(run(project, "token", "list", "--json").stdout) == []
-    (kept,) = json.loads(run(project, "token", "list", "--all", "--json").stdout)
+    assert data_of(run(project, "token", "list", "--json").stdout) == []
+    (kept,) = data_of(run(project, "token", "list", "--all", "--json").stdout)
     assert kept["state"] == "revoked"
     assert run(project, "token", "revoke", "nobodyhere").returncode == 1
     agent = run(project, "token", "new", "--agent", "coder", "--rights", "read,approve")
@@ -193,7 +194,7 @@ def test_an_agent_and_a_person_have_no_name_in_common(project: Path) -> None:
     refused = run(project, "token", "new", "--agent", "kim")
     assert refused.returncode == 1
     assert "'kim' is a person's name, by token" in refused.stderr
-    (known,) = json.loads(run(project, "token", "list", "--json").stdout)
+    (known,) = data_of(run(project, "token", "list", "--json").stdout)
     assert run(project, "token", "revoke", known["id"]).returncode == 0
     assert run(project, "token", "new", "--agent", "kim").returncode == 0
 
@@ -280,7 +281,7 @@ def test_a_server_that_cannot_listen_makes_no_token(project: Path) -> None:
     assert refused.returncode == 1
     assert "can't be listened at" in refused.stderr
     assert not (project / ".passdown" / "serve.token").exists()
-    assert json.loads(run(project, "token", "list", "--json").stdout) == []
+    assert data_of(run(project, "token", "list", "--json").stdout) == []
 
 
 def test_a_token_file_that_others_can_read_is_refused(project: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_person_answers_and_stops_a_run(server: Served, kim: Workspace, coder:
     assert answered["status"] == "running"
     with pytest.raises(InvalidInput, match="waits for no review"):
         kim.relay.answer(run.run, "continue", by="kim")
-    stopped = kim.relay.stop(run.run, by="kim", why="obsolete")
+    stopped = kim.relay.stop(run.run, by="kim", reason="obsolete")
     assert (stopped["status"], stopped["why"]) == ("stopped", "obsolete")
     assert kim.relay.stop(run.run, by="kim")["status"] == "stopped"
     records = WorkspaceStreams(server.workspace).records(f"run/{run.run}")

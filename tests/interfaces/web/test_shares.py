@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from passdown.web import server as wire
-from passdown.web.limits import Limits
+from passdown.web.server_state import Limits
 from tests import serving
 from tests.interfaces.web.asking import ask, heard
 from tests.interfaces.web.test_events import listening
