@@ -6,17 +6,17 @@ READY := .venv/.ready
 FULL := .venv/.full
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak clean
+.PHONY: help setup environments demo test check bench soak clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv and install everything into it
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; try: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,relay]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,relay,web]"
 	@touch $@
 
 # What only tests, checks and benchmarks compare with is large: nobody else waits for it.
@@ -24,8 +24,12 @@ $(FULL): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,all,compared]"
 	@touch $@
 
-demo: $(READY) ## run the offline demonstration
-	$(BIN)/passdown demo
+environments: $(FULL) ## make the environments of frameworks that can't share .venv (tests do too)
+	$(BIN)/python -m tests.framework_environments
+
+demo: $(READY) ## run the offline demonstration; its workspace stays in .demo
+	@rm -rf .demo
+	$(BIN)/passdown demo --keep .demo
 
 # Three for two cores: tests wait a good deal for processes and connections.
 test: $(FULL) ## run the test suite
@@ -45,5 +49,5 @@ soak: $(FULL) ## run the long tests
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -m "hypothesis and not soak" --timeout 3600 $(ARGS)
 
 clean: ## remove .venv and everything that was built
-	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf .venv .demo build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 	find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

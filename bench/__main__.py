@@ -17,7 +17,9 @@ from bench import (
     commit,
     concurrency,
     conversations,
+    dashboard,
     flat,
+    frameworks,
     handoff,
     handoff_sizes,
     handoffbench,
@@ -68,8 +70,10 @@ MEASUREMENTS = {
     "relays": relays.measure,
     "checkpoints": checkpoints.measure,
     "handoff_sizes": handoff_sizes.measure,
+    "frameworks": frameworks.measure,
     "stores": stores.measure,
     "http": http_server.measure,
+    "dashboard": dashboard.measure,
 }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from bench.figures import Measured, Row, Target, kib, median, ms, seconds
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MESSAGE = 2_048
 EARLY = 10
 WINDOW = 10
+AGENTS = 10
 
 
 class _Timed:
@@ -92,13 +94,63 @@ def measure(run: Run) -> Measured:
     sizes = {"ours": _bytes(ours), "theirs": _bytes(folder, "theirs.db")}
     _add_rows(found, turns, sizes, timed, whole)
     found.rows.append(Row("opening the thread anew and reading it", ms(opening)))
+    found.rows.append(_steps(folder / "agents", 5 if run.quick else 15))
     return found
+
+
+def _steps(folder: Path, rounds: int) -> Row:
+    """A step of a graph of agents whose every handoff is recorded and verified, with our saver,
+    beside one of a bare graph with LangGraph's; runs of both in alternation.
+    """
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.graph import (  # pyright: ignore[reportMissingTypeStubs]
+        END,
+        START,
+        StateGraph,
+    )
+
+    import passdown
+    from passdown.adapters.langgraph import HandoffGraph, LedgerSaver
+    from passdown.adapters.states import AgentState, message
+
+    def agent(name: str) -> Callable[[Any], dict[str, Any]]:
+        return lambda _: {"messages": [message("done ".ljust(MESSAGE // 10, "x"), name)]}
+
+    names = [f"agent{number}" for number in range(AGENTS)]
+    folder.mkdir()
+    connection = sqlite3.connect(folder / "theirs.db", check_same_thread=False)
+    with passdown.open(str(folder)) as workspace:
+        workspace.create_task("T-1", title="Steps", agent=names[0])
+        builders: list[Any] = [HandoffGraph(workspace, "T-1"), StateGraph(AgentState)]
+        for builder in builders:
+            builder.add_sequence([(name, agent(name)) for name in names])
+            builder.add_edge(START, names[0])
+            builder.add_edge(names[-1], END)
+        savers = LedgerSaver(workspace), SqliteSaver(connection)
+        apps = [each.compile(saver) for each, saver in zip(builders, savers, strict=True)]
+        times: list[list[float]] = [[], []]
+        for number in range(rounds):
+            config = {"configurable": {"thread_id": str(number)}}
+            for app, taken in zip(apps, times, strict=True):
+                whole = seconds(partial(app.invoke, {"messages": []}, config))
+                taken.append(whole / AGENTS)
+    connection.close()
+    ours, theirs = map(median, times)
+    what = f"a step of {AGENTS} agents, with every handoff recorded"
+    beside = f"{ms(theirs)} a bare graph with SqliteSaver"
+    return Row(what, ms(ours), beside, ours / theirs, Target("at most", 1.5, is_goal=True))
 
 
 def _graph(saver: Any) -> Any:
     from langchain_core.messages import AnyMessage
-    from langgraph.graph import END, START, StateGraph
-    from langgraph.graph.message import add_messages
+    from langgraph.graph import (  # pyright: ignore[reportMissingTypeStubs]
+        END,
+        START,
+        StateGraph,
+    )
+    from langgraph.graph.message import (  # pyright: ignore[reportMissingTypeStubs]
+        add_messages,
+    )
     from typing_extensions import TypedDict
 
     state: Any = TypedDict(  # made here, since LangGraph is imported only where it is measured
@@ -108,7 +160,7 @@ def _graph(saver: Any) -> Any:
     def answer(state: Any) -> dict[str, int]:
         return {"answered": len(state["messages"])}
 
-    builder = StateGraph(state)
+    builder: Any = StateGraph(state)
     builder.add_node("answer", answer)
     builder.add_edge(START, "answer")
     builder.add_edge("answer", END)

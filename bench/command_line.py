@@ -1,12 +1,13 @@
-"""What it costs to ask for a task's state from the command line, beside starting Python at all."""
+"""What it costs to run a command, beside starting Python at all."""
 
 from __future__ import annotations
 
 import compileall
-import json
+import itertools
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,25 @@ from bench.workload import Ours
 if TYPE_CHECKING:
     from bench.run import Run
 
-TARGET = Target("at most", 5)
-_STAND_IN = "import passdown; print(passdown.open({root!r}).files.state_document('T')['version'])"
+_NUMBER = "NUMBER"
+_COMMANDS = {
+    "": 6,
+    "ready": 6,
+    "state T --json": 5,
+    "brief T --agent coder": 8,
+    "recall parser --words": 8,
+    f"decide Choice-{_NUMBER} --why simple --task T": 8,
+    f"handoff T --from coder --outcome completed --to tester --summary Part-{_NUMBER}": 9,
+}
+"""Each command, and how often bare Python's time it may take. What writes has a number in it, so
+that none is a repeat."""
+_START = "passdown mcp, from its start until initialize is answered and it has ended"
+_START_TARGET = 5
+_PROGRAM = [sys.executable, "-m", "passdown"]
+_INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
+    b'"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}\n'
+)
 
 
 def measure(run: Run) -> Measured:
@@ -27,18 +45,29 @@ def measure(run: Run) -> Measured:
     ours.task("T")
     ours.grow("T", 10)
     ours.close()
-    name, command = _command(ours.root)
     rounds = 15 if run.quick else 60
     run.say(f"command line: {rounds} of each")
     bare = [sys.executable, "-c", "pass"]
-    calls = {"ours": lambda: call(command, ours.root), "bare": lambda: call(bare, ours.root)}
+    numbers = itertools.count()
+
+    def command(line: str) -> None:
+        words = line.replace(_NUMBER, str(next(numbers))).split()
+        call([*_PROGRAM, *words], ours.root)
+
+    calls = {
+        **{f"passdown {line}".rstrip(): partial(command, line) for line in _COMMANDS},
+        _START: lambda: call([*_PROGRAM, "mcp"], ours.root, _INITIALIZE),
+        "bare": lambda: call(bare, ours.root),
+    }
     compile_sources()
     interleaved(calls, 2)
     times = interleaved(calls, rounds)
-    a, b = median(times["ours"]), median(times["bare"])
-    found.rows = [Row(name, ms(a), f"{ms(b)} python -c pass", a / b, TARGET)]
+    bare_s = median(times["bare"])
+    for name, target in zip(calls, (*_COMMANDS.values(), _START_TARGET), strict=False):
+        took = median(times[name])
+        beside = f"{ms(bare_s)} python -c pass"
+        found.rows.append(Row(name, ms(took), beside, took / bare_s, Target("at most", target)))
     found.figures = {name: spread(samples) for name, samples in times.items()}
-    found.figures["command"] = name
     return found
 
 
@@ -48,30 +77,18 @@ def compile_sources() -> None:
     compileall.compile_dir(folder, quiet=2)
 
 
-def _command(root: Path) -> tuple[str, list[str]]:
-    """The command line of this very library, or a stand-in where it has none."""
-    command = [sys.executable, "-m", "passdown", "state", "T", "--json"]
-    if _answers(command, root):
-        return "passdown state T --json", command
-    stand_in = [sys.executable, "-c", _STAND_IN.format(root=str(root))]
-    return "stand-in: open and state_document (no command line here)", stand_in
-
-
-def _answers(command: list[str], root: Path) -> bool:
-    """Whether a command really prints the state."""
-    result = subprocess.run(
-        command, cwd=root, env=environment(root), capture_output=True, check=False
+def call(command: list[str], root: Path, sent: bytes = b"") -> None:
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env=environment(root),
+        input=sent,
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=60,
     )
-    try:
-        return result.returncode == 0 and "version" in json.loads(result.stdout)
-    except ValueError:
-        return False
-
-
-def call(command: list[str], root: Path) -> None:
-    subprocess.run(
-        command, cwd=root, env=environment(root), stdout=subprocess.DEVNULL, check=True, timeout=60
-    )
+    if sent and b'"result"' not in done.stdout:
+        raise RuntimeError(f"{command} answered {done.stdout[:200]!r}")
 
 
 def environment(root: Path) -> dict[str, str]:

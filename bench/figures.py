@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 QUICK_ALLOWANCE = 1.5
 """In a short run a ratio may be off its target by this factor."""
@@ -20,10 +20,14 @@ QUICK_ALLOWANCE = 1.5
 
 @dataclass(frozen=True)
 class Target:
-    """What a ratio has to be. `exactly` is for things that are counted: no allowance."""
+    """What a ratio has to be. `exactly` is for things that are counted: no allowance.
+
+    A goal that was never reached is one to work on: missing it is shown, and fails no run.
+    """
 
     sense: Literal["at least", "at most", "exactly"]
     value: float
+    is_goal: bool = False
 
     def limit(self, *, quick: bool) -> float:
         """The value that decides, with the allowance of a short run."""
@@ -56,9 +60,9 @@ class Measured:
 
     name: str
     title: str
-    rows: list[Row] = field(default_factory=list)
-    figures: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list[Row])
+    figures: dict[str, Any] = field(default_factory=dict[str, Any])
+    notes: list[str] = field(default_factory=list[str])
 
 
 def median(samples: Iterable[float]) -> float:
@@ -83,7 +87,7 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def interleaved(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
     """Time every call once a round, in alternating order, so that noise falls on all alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)

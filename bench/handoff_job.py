@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from pathlib import Path
+import re
+from typing import Any, NamedTuple, cast
 
 RESULTS, LENGTH = 10, 1_000
 BUDGET = 500
@@ -67,29 +62,16 @@ def leaves(text: str) -> str:
     def walk(value: Any) -> None:
         if isinstance(value, str):
             found.append(value)
-        for part in value if isinstance(value, list) else ():
-            walk(part)
-        for part in value.values() if isinstance(value, dict) else ():
+        if isinstance(value, dict):
+            value = list(cast("dict[str, Any]", value).values())
+        for part in cast("list[Any]", value) if isinstance(value, list) else ():
             walk(part)
 
     walk(json.loads(text))
     return "\n".join(found)
 
 
-def carried_out(given: str, folder: Path) -> str:
-    """What the commands that an input names give; nothing else is fetched."""
-    lines = [line for line in leaves(given).splitlines() if "All: " in line]
-    outputs: list[str] = []
-    for command in (shlex.split(line.partition("All: ")[2]) for line in lines):
-        module = ["-m", "passdown"] if command[0] == "passdown" else []
-        if command[0] in ("python", "passdown"):
-            whole = [sys.executable, *module, *command[1:]]
-            done = subprocess.run(whole, cwd=folder, capture_output=True, text=True, check=True)
-            outputs += done.stdout.splitlines()
-    return "\n".join(_plain(line) for line in outputs)
-
-
-def _plain(line: str) -> str:
-    """A line of output; of an item in JSON, its texts."""
-    item = line.partition(" ")[2]
-    return leaves(item) if item.startswith("{") else line
+def named_call(given: str) -> str:
+    """The items that an input names a call of `read_history` for; nothing else is fetched."""
+    found = re.search(r'read_history\(\\?"(\d[^"\\]*)', given)
+    return found[1] if found else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import passdown
@@ -12,8 +11,8 @@ from bench.handoff_job import (
     REQUEST,
     RESULTS,
     Reached,
-    carried_out,
     message,
+    named_call,
     payload,
     result_text,
 )
@@ -24,12 +23,16 @@ if TYPE_CHECKING:
 
 
 def swarm(_: Path) -> Reached:
-    from langgraph_swarm import create_handoff_tool, create_swarm
+    import langgraph_swarm
+
+    made: Any = langgraph_swarm
 
     return _done(
-        lambda tools, models, agent_of: create_swarm(
+        lambda tools, models, agent_of: made.create_swarm(
             [
-                agent_of("sender", models[0], [*tools, create_handoff_tool(agent_name="receiver")]),
+                agent_of(
+                    "sender", models[0], [*tools, made.create_handoff_tool(agent_name="receiver")]
+                ),
                 agent_of("receiver", models[1], []),
             ],
             default_active_agent="sender",
@@ -38,10 +41,12 @@ def swarm(_: Path) -> Reached:
 
 
 def supervisor(_: Path) -> Reached:
-    from langgraph_supervisor import create_supervisor
+    import langgraph_supervisor
+
+    made: Any = langgraph_supervisor
 
     return _done(
-        lambda tools, models, agent_of: create_supervisor(
+        lambda tools, models, agent_of: made.create_supervisor(
             [agent_of("receiver", models[1], [])], model=models[0], tools=tools
         )
     )
@@ -52,10 +57,11 @@ def with_passdown(folder: Path) -> Reached:
 
     Within reach is what stands in the input, or is given by the commands or the call that it names.
     """
-    from langgraph_swarm import create_swarm
+    import langgraph_swarm
 
     from passdown.adapters.langgraph import BriefMiddleware, handoff_tool
 
+    made: Any = langgraph_swarm
     given = payload()
     fields = {"suggested_next_steps": given["next_steps"]}
     fields |= {name: given[name] for name in ("outcome", "summary", "decisions")}
@@ -63,8 +69,8 @@ def with_passdown(folder: Path) -> Reached:
         workspace.create_task("T-1", title=REQUEST, agent="sender")
         onward = handoff_tool("receiver", workspace=workspace, task="T-1", from_agent="sender")
         brief = BriefMiddleware(workspace, "T-1", "receiver", budget=BUDGET)
-        reached = _done(
-            lambda tools, models, agent_of: create_swarm(
+        return _done(
+            lambda tools, models, agent_of: made.create_swarm(
                 [
                     agent_of("sender", models[0], [*tools, onward]),
                     agent_of("receiver", models[1], [], middleware=[brief]),
@@ -73,7 +79,6 @@ def with_passdown(folder: Path) -> Reached:
             ),
             fields,
         )
-    return reached._replace(fetched=reached.fetched + carried_out(reached.given, folder))
 
 
 def _done(
@@ -81,9 +86,11 @@ def _done(
     arguments: dict[str, Any] | None = None,
 ) -> Reached:
     """A job on a graph of two agents that take turns from a script."""
-    from langchain.agents import create_agent
+    import langchain.agents
     from langchain.tools import tool
     from langchain_core.messages import AIMessage, convert_to_openai_messages
+
+    made: Any = langchain.agents
 
     @tool
     def look(number: int) -> str:
@@ -98,16 +105,14 @@ def _done(
 
     def read_or_end(messages: list[Any]) -> AIMessage:
         """The one call that the input names, if it names one."""
-        named = re.search(r'read_history\("([^"]*)"\)', str(messages[0].content))
-        if named is None:
-            return AIMessage("done")
-        return call("read_history", {"items": named[1]}, "call_read")
+        named = named_call(str(messages[0].content))
+        return call("read_history", {"items": named}, "call_read") if named else AIMessage("done")
 
     done = AIMessage("done")  # a supervisor is asked once more when its agent has ended
     models = (_scripted([*calls, last, done]), _scripted([read_or_end, done]))
 
     def agent_of(name: str, model: Any, tools: list[Any], **options: Any) -> Any:
-        return create_agent(model, tools, name=name, **options)
+        return made.create_agent(model, tools, name=name, **options)
 
     graph = graph_of([look], models, agent_of).compile()
     graph.invoke({"messages": [{"role": "user", "content": REQUEST}]}, {"recursion_limit": 60})
@@ -136,7 +141,7 @@ def _scripted(answers: list[Any]) -> Any:
         def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
             self.seen.append(list(messages))
             answer = self.waiting.pop(0)
-            message = answer(messages) if callable(answer) else answer
+            message: Any = answer(messages) if callable(answer) else answer
             return ChatResult(generations=[ChatGeneration(message=message)])
 
     return Scripted(waiting=list(answers), seen=[])

@@ -2,8 +2,9 @@
 
 Ten tool calls with results of 1,000 characters, a message with what was decided and what comes
 next, a handoff. Counted is what the receiver's model is given first, as JSON; and how much of the
-job it can still get at: in that input, or by the one call or command that the input names, which
-is carried out here. No network: the models follow a script.
+job it can still get at: in that input, or by the one call that the input names, which is made
+here. And of whole runs: what all models are given and say, with every definition of a tool. No
+network: the models follow a script.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.run import Run
+
+SIZES = ((3, 1), (3, 2), (3, 4), (3, 8), (5, 8))
+"""How many agents a job passes through, and how many tool calls each makes."""
 
 WAYS: dict[str, Callable[[Path], Reached]] = {
     "Agents SDK, default": handoff_on_openai.default,
@@ -45,7 +49,20 @@ def measure(run: Run) -> Measured:
             continue
         found.rows += _rows(name, answer)
         found.figures[name] = figures(answer)
+        if name == "Passdown on the Agents SDK":
+            found.rows += [whole_run(place, *size) for size in SIZES]
     return found
+
+
+def whole_run(place: Path, agents: int, calls: int) -> Row:
+    """The tokens of a whole run beside the SDK's default."""
+    count = vocabulary("o200k_base")
+    folder = place / f"{agents}x{calls}"
+    folder.mkdir()
+    ours = handoff_on_openai.whole_run(agents, calls, folder, count)
+    theirs = handoff_on_openai.whole_run(agents, calls, None, count)
+    what = f"Agents SDK: tokens of a whole run, {agents} agents with {calls} tool calls each"
+    return Row(what, f"{ours:,}", f"{theirs:,} by default", ours / theirs, Target("at most", 1))
 
 
 def figures(answer: Reached) -> dict[str, int]:

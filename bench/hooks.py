@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
     from bench.run import Run
 
-TARGET = Target("at most", 6)
+_TARGETS = {"session-start": 6, "prompt-submit": 4, "stop": 4}
+"""How often bare Python's time an event may take; the first one delivers a brief."""
 
 
 def measure(run: Run) -> Measured:
     found = Measured("hooks", "A hook beside bare Python")
     ours = Ours(run.folder / "hooks")
+    subprocess.run(["git", "init", "-q"], cwd=ours.root, check=True)
     ours.task("T")
     ours.grow("T", 10)
     ours.close()
@@ -33,6 +35,7 @@ def measure(run: Run) -> Measured:
     calls = {
         "session-start": lambda: call([*program, "session-start"], ours.root, source="startup"),
         "prompt-submit": lambda: call([*program, "prompt-submit"], ours.root, prompt="go on"),
+        "stop": lambda: call([*program, "stop"], ours.root),
         "bare": lambda: call(bare, ours.root),
     }
     answered = call([*program, "session-start"], ours.root, source="startup")
@@ -41,10 +44,11 @@ def measure(run: Run) -> Measured:
     interleaved(calls, 2)
     times = interleaved(calls, rounds)
     beside = median(times["bare"])
-    for name in ("session-start", "prompt-submit"):
+    for name, target in _TARGETS.items():
         took = median(times[name])
-        row = Row(f"passdown hook claude {name}", ms(took), f"{ms(beside)} python -c pass")
-        found.rows.append(Row(row.what, row.measured, row.beside, took / beside, TARGET))
+        said = (f"passdown hook claude {name}", ms(took), f"{ms(beside)} python -c pass")
+        found.rows.append(Row(*said, took / beside, Target("at most", target)))
+    found.notes.append("In a git repository, as hooks run: a stop asks git what has changed.")
     found.figures = {name: spread(samples) for name, samples in times.items()}
     return found
 

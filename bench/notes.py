@@ -94,7 +94,6 @@ def measure(run: Run) -> Measured:
     run.say(f"notes: {len(files)} files")
     settings = Settings(artifacts_on_disk=False)
     root = run.folder / "notes"
-    root.mkdir(parents=True)
     root.mkdir(parents=True, exist_ok=True)
     with passdown.open(str(root), settings=settings) as workspace:
         results = [_briefed(workspace, read(path)) for path in files]
@@ -132,7 +131,9 @@ def _briefed(workspace: passdown.Workspace, note: Note) -> Briefed:
     handoff = note.handoff
     workspace.create_task(note.name, title=note.title, agent="writer")
     workspace.hand_off(handoff)
-    brief = workspace.brief(note.name, agent="next", budget=BUDGET, counter=COUNTER)
+    brief = workspace.brief(
+        note.name, agent="next", budget=BUDGET, counter=COUNTER, names="commands"
+    )
     state = workspace.files.state_document(note.name)
     is_named = f"passdown state {note.name}" in brief.text
     lines = {match[1]: match[0] for match in re.finditer(r"(?m)^- ([a-z]\d+) .*$", brief.text)}

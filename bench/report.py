@@ -28,8 +28,10 @@ def verdict(row: Row, *, quick: bool) -> bool | None:
     return row.target.is_met(row.ratio, quick=quick)
 
 
-def missed(results: list[Measured], *, quick: bool) -> list[Row]:
-    return [row for found in results for row in found.rows if verdict(row, quick=quick) is False]
+def missed(results: list[Measured], *, quick: bool, goals: bool = False) -> list[Row]:
+    """The rows that miss their target, or those that miss a goal never reached so far."""
+    rows = [row for found in results for row in found.rows if verdict(row, quick=quick) is False]
+    return [row for row in rows if row.target and row.target.is_goal == goals]
 
 
 def _cells(row: Row, *, quick: bool) -> tuple[str, ...]:
@@ -79,6 +81,8 @@ def closing(results: list[Measured], *, quick: bool) -> str:
     verdicts = [verdict(row, quick=quick) for found in results for row in found.rows]
     judged = [answer for answer in verdicts if answer is not None]
     text = f"{sum(judged)} of {len(judged)} targets met."
+    if goals := missed(results, quick=quick, goals=True):
+        text += f" Not reached yet, and no fault of a run: {'; '.join(row.what for row in goals)}."
     if quick:
         text += (
             f" A short run judges ratios with an allowance of {QUICK_ALLOWANCE} for noise, "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from passdown.workspace import handoff as handing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     import passdown
 
@@ -23,9 +23,9 @@ DISK = "disk hashing"
 TRANSACTION = "transaction"
 HANDLE = "state file"
 COMMAND = "command"
-STAGES = (VALIDATION, DISK, TRANSACTION, HANDLE, COMMAND)
+STAGES: tuple[str, ...] = (VALIDATION, DISK, TRANSACTION, HANDLE, COMMAND)
 
-_FUNCTIONS = {"_measured": DISK, "command_of": COMMAND}
+_FUNCTIONS = {"_measured": DISK, "_command": COMMAND}
 
 
 class Stages:
@@ -35,7 +35,7 @@ class Stages:
         self.times: dict[str, list[float]] = {stage: [] for stage in STAGES}
         self.totals: list[float] = []
         self.missing: list[str] = []
-        self._now = dict.fromkeys(STAGES, 0.0)
+        self._now: dict[str, float] = {}
 
     def add(self, stage: str, elapsed: float) -> None:
         self._now[stage] += elapsed
@@ -64,7 +64,7 @@ class Stages:
         return [total - part for total, part in zip(self.totals, self.times[stage], strict=True)]
 
     @contextmanager
-    def watching(self, workspace: passdown.Workspace) -> Iterator[Stages]:
+    def watching(self, workspace: passdown.Workspace) -> Generator[Stages]:
         """Put the timers in place for one workspace, and take them away again."""
         opened = workspace._context
         places: list[tuple[Any, str, str]] = [
