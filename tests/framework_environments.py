@@ -11,9 +11,10 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import tomllib
 from pathlib import Path
+
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parent.parent
 SEPARATE = ("google-adk",)
@@ -31,31 +32,31 @@ def python_of(extra: str) -> str:
     constraints = ROOT / f"constraints-{extra}.txt"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     needed = [*project["dependencies"], *project["optional-dependencies"][extra]]
-    pins = constraints.read_bytes() + "\n".join(needed).encode()
+    pins = f"{sys.version}\n{constraints.read_text('utf-8')}\n{needed}".encode()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "passdown-tests"
+    cache.mkdir(parents=True, exist_ok=True)
     folder = cache / f"{extra}-{hashlib.sha256(pins).hexdigest()[:12]}"
-    if not folder.is_dir():
-        _make(extra, constraints, folder)
-    return str(folder / "bin" / "python")
+    python = folder / "bin" / "python"
+    with FileLock(f"{folder}.lock"):
+        if not ((folder / "installed").exists() and python.exists()):
+            _make(folder, ["-c", str(constraints), *needed])
+    return str(python)
 
 
-def _make(extra: str, constraints: Path, folder: Path) -> None:
-    """Make it in a folder beside and link it into place whole: an environment can't be moved."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent)
-    install = [f"{fresh}/bin/python", "-m", "pip", "install", "--quiet", "-c", str(constraints)]
+def _make(folder: Path, requirements: list[str]) -> None:
+    """Make it from nothing; the file `installed` says that it is whole."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     for command in (
-        [sys.executable, "-m", "venv", fresh],
-        [*install, "--disable-pip-version-check", "-e", f"{ROOT}[{extra}]"],
+        [sys.executable, "-m", "venv", str(folder)],
+        [*pip, "--disable-pip-version-check", *requirements],
     ):
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         if done.returncode:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise NotMade(f"no environment for {extra}: {done.stderr[-500:]}")
-    try:
-        folder.symlink_to(fresh)
-    except FileExistsError:
-        shutil.rmtree(fresh, ignore_errors=True)
+            raise NotMade(f"{folder.name} can't be made: {done.stderr[-500:]}")
+    (folder / "installed").touch()
 
 
 if __name__ == "__main__":

@@ -163,6 +163,18 @@ def test_work_that_was_not_handed_off_stays_in_the_draft_until_it_is(
 
 
 @pytest.mark.promise("H-16")
+def test_what_was_written_just_before_a_session_is_not_its_work(repository: Path) -> None:
+    """Also within the second in which it starts."""
+    (repository / "before.py").write_text("1\n", "utf-8")
+    host = Host(repository, "claude", "one")
+    host.fires("session-start", source="startup")
+    (repository / "after.py").write_text("1\n", "utf-8")
+    host.fires("session-end", reason="other")
+    given = yaml.safe_load(only_draft(repository).read_text("utf-8"))
+    assert [each["path"] for each in given["artifacts"]] == ["after.py"]
+
+
+@pytest.mark.promise("H-16")
 def test_a_session_that_is_on_a_task_tells_of_the_last_one_on_it(
     repository: Path, cli: Run
 ) -> None:

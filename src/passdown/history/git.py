@@ -436,18 +436,27 @@ def changed_since(
     for status, path in zip(fields[::2], fields[1::2], strict=False):
         found.append(ChangedFile(path, words.get(status[:1], "modify")))
     own = f"{OWN_FOLDER}/"
-    return sorted(e for e in found if not e.path.startswith(own) and _touched(root, e, since))
+    return sorted(e for e in found if not e.path.startswith(own) and _is_recent(root, e, since))
 
 
 def _fields(answer: str) -> list[str]:
     return [field for field in answer.split("\0") if field]
 
 
-def _touched(root: str, changed: ChangedFile, since: float) -> bool:
+def _is_recent(root: str, changed: ChangedFile, since: float) -> bool:
     try:
-        return os.lstat(os.path.join(root, changed.path)).st_mtime >= since
+        return touched_since(os.path.join(root, changed.path), since)
     except OSError:
         return changed.change == "delete"
+
+
+def touched_since(path: str, since: float) -> bool:
+    """Whether a file was written at or after a time. Raises OSError where there is none.
+
+    Some file systems keep whole seconds: there, a file of the same second counts.
+    """
+    written = os.lstat(path).st_mtime
+    return written >= (since if written % 1 else int(since))
 
 
 def uncommitted_paths(root: str) -> list[str]:

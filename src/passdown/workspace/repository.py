@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from passdown.history.git import ChangedFile, changed_since, uncommitted_paths
+from passdown.history.git import ChangedFile, changed_since, touched_since, uncommitted_paths
 
-__all__ = ["ChangedFile", "changed_since", "uncommitted_paths"]
+__all__ = ["ChangedFile", "changed_since", "touched_since", "uncommitted_paths"]

@@ -26,7 +26,7 @@ from passdown.hosts.hooks.files import (
     read_own_file,
     replace_own_file,
 )
-from passdown.workspace.repository import ChangedFile, changed_since
+from passdown.workspace.repository import ChangedFile, changed_since, touched_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -390,7 +390,7 @@ def changed_files(session: HookSession, root: str, timeout_s: float) -> list[Cha
 
 def _is_new(root: str, path: str, session: HookSession) -> bool:
     try:
-        return os.stat(os.path.join(root, path)).st_mtime >= session.started
+        return touched_since(os.path.join(root, path), session.started)
     except OSError:
         return False
 

@@ -99,7 +99,7 @@ def _session_start(context: HookContext, session: HookSession) -> HookResponse:
     is_first = not session.started
     session = session.reading(call.transcript)
     if is_first:
-        session = session._replace(started=int(time.time()), commit=commit)
+        session = session._replace(started=time.time(), commit=commit)
         context.sessions.prune()
     with context.open_workspace() as workspace:
         choice = messages.choose_task(workspace, session, branch)
@@ -369,7 +369,7 @@ def _checkpoint(
         fresh = HookSession(transcript=session.transcript, read_to=session.read_to)
         fresh = fresh._replace(task=choice.task, agent=session.agent, told=session.told)
         fresh = fresh._replace(used_tokens=session.used_tokens, understood=session.understood)
-        return fresh._replace(handoffs=handoffs_of(task), started=int(time.time()))
+        return fresh._replace(handoffs=handoffs_of(task), started=time.time())
     if not choice.task and (task or choice.tasks):
         return session._replace(unfinished=False)  # several tasks are open, or its own was closed
     changed = capture.changed_files(session, root, context.left_s(_GIT_S))

@@ -149,6 +149,8 @@ _MAX_BYTES = 1_048_576
 _KEPT = 200
 _LOCK_S = 0.3
 _RECENT_S = 7 * 86_400
+_LATEST = 2**40
+"""A time in seconds that is never reached; later ones aren't dates."""
 
 
 class HookSession(NamedTuple):
@@ -168,7 +170,7 @@ class HookSession(NamedTuple):
     title: str = ""
     handoffs: int = 0
     told: str = ""
-    started: int = 0
+    started: float = 0.0
     commit: str = ""
     transcript: str = ""
     read_to: int = 0
@@ -298,6 +300,8 @@ def _checked_session(found: object) -> HookSession:
             fields[name] = tuple(cast("Any", each) for each in listed if isinstance(each, kind))
         else:
             fields[name] = value if type(value) is type(default) else default
+    if not 0 <= fields["started"] < _LATEST:
+        fields["started"] = 0.0
     if not _ID.fullmatch(fields["task"]):
         fields["task"] = ""  # it is a part of paths
     return HookSession(**fields)
