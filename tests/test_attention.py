@@ -9,6 +9,7 @@ import pytest
 
 import passdown
 from passdown import Settings
+from passdown.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,3 +63,27 @@ def test_what_is_urgent_comes_first_and_nothing_is_missing(tmp_path: Path) -> No
             ["update_task", "hand_off"],
         ]
         assert ws.maintenance.attention(thorough=True).entries[:4] == found.entries[:4]
+        rest = ws.maintenance.attention(limit=3, kind="untaken", after=3)
+        assert ([each["task"] for each in rest.entries], rest.more) == (["T-4"], [])
+        with pytest.raises(InvalidInput, match="kind"):
+            ws.maintenance.attention(kind="anything")
+
+
+@pytest.mark.promise("W-22")
+def test_many_of_one_kind_hide_no_other(tmp_path: Path) -> None:
+    with passdown.open(str(tmp_path), settings=QUICK) as ws:
+        for number in range(4):
+            ws.create_task(f"B-{number}", title="Blocked", agent="ann")
+        blocked = [f"B-{number}" for number in range(4)]
+        ws.create_task("T-1", title="Blocks", agent="ann")
+        ws.hand_off(
+            task="T-1",
+            from_agent="ann",
+            to_agent="bob",
+            outcome="partial",
+            next_steps=["go on"],
+            blockers=[{"blocker": "No key", "blocking_tasks": blocked}],
+        )
+        found = ws.maintenance.attention(limit=1)
+        assert [each["kind"] for each in found.entries] == ["blocked", "untaken"]
+        assert found.more == ["blocked"]

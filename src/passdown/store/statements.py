@@ -198,8 +198,8 @@ class Reader(SearchReader):
         return [_task_row(row) for row in self.run("tasks", values)]
 
     def unsettled_tasks(self, limit: int) -> list[TaskRow]:
-        """Unfinished tasks that are blocked or have failed, are worked on, or wait to be taken, in
-        this order; of each, those that were changed longest ago first.
+        """Unfinished tasks that are blocked or have failed, are worked on, or wait to be taken, so
+        many of each; those that were changed longest ago first.
         """
         return [_task_row(row) for row in self.run("unsettled_tasks", {"limit": limit})]
 

@@ -221,7 +221,7 @@ class _Endpoints:
             serving_client(call.client_files, call.client_profile),
             context.operation_span(route.name, workspace),
         ):
-            call.workspace = workspace
+            call.workspace, call.checks = workspace, self._state.checks
             result = route.function(call)
             warning = context_of(workspace).logged_warning(call.arguments.get("task"))
         context.notes += call.claims

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from passdown.core.access import AccessToken
     from passdown.core.types import JsonObject
     from passdown.web.openapi import Schema
+    from passdown.web.server_state import Checks
     from passdown.workspace import Workspace
     from passdown.workspace.context import Context
 
@@ -44,7 +45,8 @@ class ApiRequest:
     """One request, read: the workspace, the caller, the arguments, and what headers say.
 
     `body` is the whole body of a route that checks it where it is used. `notes` are warnings that
-    go out with the answer. `form` is what a page sends with its writes.
+    go out with the answer. `form` is what a page sends with its writes, `checks` the server's kept
+    results.
     """
 
     caller: AccessToken
@@ -53,6 +55,7 @@ class ApiRequest:
     expect_version: int | None = None
     key: str | None = None
     form: str = ""
+    checks: Checks | None = None
     client_files: list[JsonObject] | None = None
     client_profile: tuple[JsonObject | None, ...] = ()
     notes: list[Problem] = field(default_factory=list[Problem])

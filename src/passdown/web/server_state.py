@@ -12,11 +12,12 @@ import json
 import logging
 import math
 import re
+import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from passdown import tracing
 from passdown.core.access import is_loopback, token_id
-from passdown.errors import Problem, RateLimited, raise_problems
+from passdown.errors import PassdownError, Problem, RateLimited, raise_problems
 from passdown.mcp.message_spans import non_empty, task_argument
 from passdown.web.sessions import SignInCodes
 from passdown.workspace.tokens import Tokens
@@ -262,6 +263,83 @@ def _metric(name: str, kind: str, help: str, samples: list[str]) -> list[str]:
     return [*head, *(f"passdown_{name}{sample}" for sample in samples)]
 
 
+class CheckResult(NamedTuple):
+    """What a check found, or the error that ended it; when it began, how long it took, and the last
+    record that it knew.
+    """
+
+    value: Any
+    error: PassdownError | None
+    position: int
+    at: datetime
+    seconds: float
+
+    @property
+    def age(self) -> float:
+        """Seconds since it ended."""
+        return (datetime.now(UTC) - self.at).total_seconds() - self.seconds
+
+
+class Checks:
+    """Checks that read all records, one at a time for everybody, in a thread of their own. The last
+    result of each is kept, so that nobody waits for one.
+
+    A check is repeated after new records, and takes a tenth of the time at most: after one of 10
+    seconds, 90 seconds pass, unless somebody asks for it.
+    """
+
+    def __init__(self, workspace: Callable[[], AbstractContextManager[Workspace]]) -> None:
+        self._workspace = workspace
+        self._pool = ThreadPoolExecutor(1, "passdown-check")
+        self._kept: dict[str, CheckResult] = {}
+        self._running: dict[str, tuple[Future[None], float]] = {}
+        self._lock = threading.Lock()
+
+    def result(
+        self, name: str, check: Callable[[Workspace], Any], position: int, *, is_asked: bool
+    ) -> tuple[CheckResult | None, float]:
+        """The last result, and after how many seconds there may be a newer one; 0 if it knows the
+        record at `position`, the last one, already.
+        """
+        with self._lock:
+            kept = self._kept.get(name)
+            if name not in self._running:
+                if kept and not is_asked and kept.position == position:
+                    return kept, 0.0
+                if kept and not is_asked and kept.age < 9 * kept.seconds:
+                    return kept, 9 * kept.seconds - kept.age
+                started = self._pool.submit(self._run, name, check)
+                self._running[name] = started, time.monotonic()
+            future, began = self._running[name]
+        with suppress(TimeoutError):
+            future.result(_MOMENT_S)
+        if future.done():
+            return self._kept[name], 0.0
+        return kept, max(_MOMENT_S, min(time.monotonic() - began, 5.0))
+
+    def _run(self, name: str, check: Callable[[Workspace], Any]) -> None:
+        at, began, position = datetime.now(UTC), time.perf_counter(), 0
+        value, failed = None, None
+        try:
+            with tracing.detached(), self._workspace() as workspace:
+                position = workspace.changes(None).last
+                value = check(workspace)
+        except PassdownError as error:
+            failed = error
+        finally:
+            seconds = time.perf_counter() - began
+            with self._lock:
+                self._kept[name] = CheckResult(value, failed, position, at, seconds)
+                del self._running[name]
+
+    def close(self) -> None:
+        """Begin no more checks."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+_MOMENT_S = 0.2
+"""How long a request waits for a check: that of a small store is over by then."""
+
 CALLER_THREADS = 32
 SHARED_THREADS = 4
 
@@ -366,6 +444,7 @@ class ServerState:
         self.stopping = asyncio.Event()
         self.news = asyncio.Condition()
         self.sign_ins = SignInCodes()
+        self.checks = Checks(self.workspace)
         self._tokens: tuple[Workspace, Tokens] | None = None
         self._looked_at = -_LOOK_AGAIN_S
         self._looking = asyncio.Lock()
@@ -382,6 +461,7 @@ class ServerState:
         """Accept no more work, and close the store; what has begun ends by itself."""
         self._callers.shutdown(wait=False)
         self._shared.shutdown(wait=False)
+        self.checks.close()
         self.shared.close()
 
     def workspace(self) -> AbstractContextManager[Workspace]:

@@ -10,24 +10,31 @@ from passdown.core.arguments import number_problems, raise_problems
 from passdown.core.kinds import RUN_STREAM, WORKSPACE_TASK
 from passdown.core.results import Attention
 from passdown.core.times import stamp
-from passdown.errors import PassdownError
+from passdown.errors import PassdownError, Problem
 from passdown.history.state import item_documents
 from passdown.workspace import Workspace
 from passdown.workspace.context import context_of
+from passdown.workspace.queries import gates_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from passdown.core.rows import TaskRow
+    from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.types import JsonObject
     from passdown.store.statements import Reader
 
 SILENT_AFTER = timedelta(hours=1)
 """How long an agent that works on a task may record nothing."""
-_MOST_TASKS = 1_000
 
 
-def attention(workspace: Workspace, *, limit: int = 50, thorough: bool = False) -> Attention:
+def attention(
+    workspace: Workspace,
+    *,
+    limit: int = 50,
+    thorough: bool = False,
+    kind: str = "",
+    after: int = 0,
+) -> Attention:
     """What a person must act on, the most urgent first: each entry with its age, and the operations
     that settle it.
 
@@ -35,24 +42,47 @@ def attention(workspace: Workspace, *, limit: int = 50, thorough: bool = False) 
         limit: The largest number of entries of each kind.
         thorough: Also what only a look at all records and files finds: damage, forks, decisions
             whose files have changed.
+        kind: Only entries of this kind.
+        after: How many entries of each kind to pass over: those of the pages before.
     """
-    raise_problems("can't be listed", number_problems(limit, "limit", 1))
+    problems = [*number_problems(limit, "limit", 1), *number_problems(after, "after", 0)]
+    if kind and kind not in _ORDER:
+        problems.append(Problem("kind", "invalid_choice", repr(kind)[:40], " | ".join(_ORDER)))
+    raise_problems("can't be listed", problems)
+    wanted = (kind,) if kind else _ORDER
+    last = after + limit
+    found: dict[str, list[JsonObject]] = {name: [] for name in _ORDER}
+    for entry in _entries(workspace, wanted, last + 1, thorough=thorough):
+        found[entry["kind"]].append(entry)
+    pages = [sorted(found[name][after:last], key=lambda each: each["at"]) for name in wanted]
+    return Attention(
+        {
+            "entries": [entry for page in pages for entry in page],
+            "more": [name for name in wanted if len(found[name]) > last],
+        }
+    )
+
+
+def _entries(
+    workspace: Workspace, wanted: Sequence[str], most: int, *, thorough: bool
+) -> Iterator[JsonObject]:
+    """The entries of some kinds, `most` or more of each if there are as many."""
     context = context_of(workspace)
     with context.store.reading() as reader:
         silent = stamp(context.clock() - SILENT_AFTER)
-        entries = [*_tasks(reader, silent), *_questions(reader, limit + 1)]
+        if not {"failed", "blocked", "silent", "untaken"}.isdisjoint(wanted):
+            yield from _tasks(reader, silent, most, wanted)
+        if "question" in wanted:
+            yield from _questions(reader, most)
+        rows = reader.gates(open_only=True)
+        for name, is_human in (("gate", True), ("failed_gate", False)):
+            own = (row for row in rows if (row.field == "blockers") is is_human)
+            yield from _gates(reader, islice(own, most)) if name in wanted else ()
         has_runs = any(True for _ in reader.heads(RUN_STREAM))  # else relays needn't be loaded
-    entries += _gates(workspace)
-    entries += _runs(workspace, {entry["address"] for entry in entries}) if has_runs else ()
-    entries += _findings(workspace) if thorough else ()
-    entries.sort(key=lambda entry: (_ORDER.index(entry["kind"]), entry["at"]))
-    of_kind = {kind: [entry for entry in entries if entry["kind"] == kind] for kind in _ORDER}
-    return Attention(
-        {
-            "entries": [entry for found in of_kind.values() for entry in found[:limit]],
-            "more": [kind for kind, found in of_kind.items() if len(found) > limit],
-        }
-    )
+    if has_runs and "run" in wanted:
+        yield from _runs(workspace, {row.address for row in rows})
+    if thorough and not {"damage", "fork", "changed_files"}.isdisjoint(wanted):
+        yield from _findings(workspace, most)
 
 
 _ORDER = (
@@ -69,8 +99,8 @@ def _entry(
     return {**found, "detail": "", "agent": "", **rest, "at": at, "next": list(next)}
 
 
-def _gates(workspace: Workspace) -> Iterator[JsonObject]:
-    for gate in workspace.gates():
+def _gates(reader: Reader, rows: Iterable[ItemRow]) -> Iterator[JsonObject]:
+    for gate in gates_of(reader, rows):
         given = {"address": gate.address, "agent": gate.agent}
         if gate.kind == "human":
             detail, answers = gate.impact or gate.suggested_resolution, ("approve", "reject")
@@ -85,27 +115,27 @@ def _gates(workspace: Workspace) -> Iterator[JsonObject]:
             )
 
 
-def _tasks(reader: Reader, silent: str) -> Iterator[JsonObject]:
+def _tasks(reader: Reader, silent: str, most: int, wanted: Sequence[str]) -> Iterator[JsonObject]:
     """Tasks that are blocked or have failed, whose agent is silent, or that nobody has taken."""
-    for row in reader.unsettled_tasks(_MOST_TASKS):
-        title, at = row.details["title"], row.header["updated_at"]
-        claimed = row.header.get("claimed_by")
-        if row.task == WORKSPACE_TASK:
+    for row in reader.unsettled_tasks(most + 1):  # one of them may be no task
+        claimed, status = row.header.get("claimed_by", ""), row.status
+        kind = status if status != "open" else "silent" if claimed else "untaken"
+        if row.task == WORKSPACE_TASK or kind not in wanted:
             continue
-        if row.status == "blocked":
+        title, at = row.details["title"], row.header["updated_at"]
+        if kind == "blocked":
             yield from _blockers(reader, row)
-        elif row.status == "failed":
-            yield _entry("failed", row.task, title, at, "hand_off", agent=row.holder)
-        elif claimed:
-            if at < silent:
-                yield _entry(
-                    *("silent", row.task, title, at, "update_task", "hand_off"), agent=claimed
-                )
-        elif (waits := reader.inbox_of_task(row.task)) and not waits.held:
-            detail = f"from {row.header['source_agent']}"
-            yield _entry(
-                *("untaken", row.task, title, at, "hand_off"), agent=waits.agent, detail=detail
-            )
+        elif kind == "failed":
+            yield _entry(kind, row.task, title, at, "hand_off", agent=row.holder)
+        elif kind == "untaken":
+            waits = reader.inbox_of_task(row.task)
+            given = {
+                "agent": waits.agent if waits else "",
+                "detail": f"from {row.header['source_agent']}",
+            }
+            yield _entry(kind, row.task, title, at, "hand_off", **given)
+        elif at < silent:
+            yield _entry(kind, row.task, title, at, "update_task", "hand_off", agent=claimed)
 
 
 def _blockers(reader: Reader, row: TaskRow) -> Iterator[JsonObject]:
@@ -159,12 +189,12 @@ def _runs(workspace: Workspace, gates: set[str]) -> Iterator[JsonObject]:
         )
 
 
-def _findings(workspace: Workspace) -> Iterator[JsonObject]:
+def _findings(workspace: Workspace, most: int) -> Iterator[JsonObject]:
     """What verify and audit find. Damage has no age: nothing says when it happened."""
-    for finding in islice(workspace.verify().findings, 100):
+    for finding in islice(workspace.verify().findings, most):
         yield _entry("damage", "", finding.message, "", "verify", detail=finding.path)
     try:
-        audit = workspace.knowledge.audit()
+        audit = workspace.knowledge.audit(limit=most)
     except PassdownError:
         return  # damage is listed above
     for fork in audit.forked:

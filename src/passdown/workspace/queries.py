@@ -15,7 +15,7 @@ from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from passdown.core.rows import ItemRow, TaskRow
     from passdown.core.tokens import Counter
@@ -162,12 +162,15 @@ def gates(reader: Reader, task: str = "", *, all: bool = False) -> list[Gate]:
     """
     if task:
         reader.existing_task(task)
-    rows = reader.gates(task, open_only=not all)
-    return [
-        Gate({"task": row.task, **document, **_answer(reader, row), **_holds(reader, row)})
-        for row in rows
-        for _, document in item_documents(reader, row.task, [row])
-    ]
+    return list(gates_of(reader, reader.gates(task, open_only=not all)))
+
+
+def gates_of(reader: Reader, rows: Iterable[ItemRow]) -> Iterator[Gate]:
+    """Gates with what was answered, each read when it is asked for."""
+    for row in rows:
+        for _, document in item_documents(reader, row.task, [row]):
+            answer = {**_answer(reader, row), **_holds(reader, row)}
+            yield Gate({"task": row.task, **document, **answer})
 
 
 def _answer(reader: Reader, row: ItemRow) -> JsonObject:

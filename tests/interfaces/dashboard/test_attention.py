@@ -133,7 +133,7 @@ def test_an_agent_that_is_silent_is_released(browser: Any, tmp_path: Path) -> No
 
 def test_the_page_says_that_nothing_waits(page: Any) -> None:
     assert page.locator(".empty").inner_text() == "Nothing waits for you."
-    page.wait_for_selector("text=Records and files checked: no findings.")
+    page.wait_for_selector("text=Records and files: no findings.")
 
 
 def test_an_open_page_repeats_its_checks(page: Any, server: Served, ws: Workspace) -> None:
@@ -141,7 +141,7 @@ def test_an_open_page_repeats_its_checks(page: Any, server: Served, ws: Workspac
     other = page.context.new_page()
     visit(other, server.url + "/integrity")
     other.wait_for_selector("#verified .good")
-    page.wait_for_selector("text=Records and files checked: no findings.")
+    page.wait_for_selector("text=Records and files: no findings.")
     damage_first_record(Path(ws.root))
     with passdown.open(ws.root, settings=QUICK) as beside:
         beside.create_task("T-9", title="Next", agent="planner")
@@ -156,17 +156,36 @@ def test_an_open_page_repeats_its_checks(page: Any, server: Served, ws: Workspac
     other.wait_for_selector("#verified .bad >> text=task/T-1@1")
 
 
-def test_what_is_left_out_can_be_shown(page: Any, server: Served, ws: Workspace) -> None:
-    asked = [f"Question {number}?" for number in range(60)]
+def test_every_entry_of_a_kind_has_its_page(page: Any, server: Served, ws: Workspace) -> None:
+    """However many there are: the first page names the kinds of which there are more."""
+    asked = [f"Question {number}?" for number in range(210)]
     ws.hand_off(
         {"task": "T-1", "from_agent": "planner", "outcome": "completed"},
         summary="half",
         questions=asked,
     )
-    page.click("text=Show up to 1,000 of each")
+    page.click("text=More than 50 of Question")
     page.wait_for_selector("#live[data-state=live]")
-    assert page.locator(row("question")).count() == 60
-    assert page.locator("text=Show up to").count() == 0
+    shown = [each.get_attribute("id") for each in page.locator(row("question")).all()]
+    page.click("text=More of these")
+    page.wait_for_selector("h1 >> text=201 to 210")
+    shown += [each.get_attribute("id") for each in page.locator(row("question")).all()]
+    assert len(set(shown)) == len(shown) == 210
+    assert page.locator("text=More of these").count() == 0
+    page.click("text=All of Attention")
+    page.wait_for_selector("text=More than 50 of Question")
+
+
+def test_a_check_is_repeated_when_one_asks(page: Any, ws: Workspace) -> None:
+    """A file that changes makes no record: the kept result says how old it is."""
+    file = Path(ws.root) / "src" / "config.py"
+    ws.decide(task="T-1", agent="ann", summary="Here", rationale="r", artifacts=["src/config.py"])
+    page.reload()
+    page.wait_for_selector("#findings .checked >> text=Checked")
+    assert page.locator("#findings .row").count() == 0
+    file.write_text("other = 1\n")
+    page.keyboard.press("v")
+    page.wait_for_selector("#findings .row.changed_files >> text=src/config.py")
 
 
 def test_a_page_says_that_it_is_out_of_date(page: Any, server: Served, ws: Workspace) -> None:

@@ -100,22 +100,28 @@ WHERE t.base_status NOT IN ('completed', 'cancelled') GROUP BY d.needs;
 SELECT agent, task, position, held FROM inbox WHERE agent = :agent ORDER BY task;
 
 -- name: unsettled_tasks
-SELECT * FROM (
-    SELECT task, version, digest,
-        CASE WHEN EXISTS (SELECT 1 FROM links l WHERE l.target = t.task AND l.relation = 'blocks'
-                          AND l.closed_seq = 0) THEN 'blocked' ELSE base_status END AS status,
-        phase, holder, created_seq, updated_seq, header,
-        (SELECT d.details FROM details d WHERE d.task = t.task) AS details
-    FROM tasks t
-    WHERE base_status NOT IN ('completed', 'cancelled') AND (
-        base_status <> 'open'
-        OR replace(header, '"claimed_by":', '') <> header
-        OR task IN (SELECT i.task FROM inbox i WHERE NOT i.held)
-        OR task IN (SELECT l.target FROM links l WHERE l.relation = 'blocks' AND l.closed_seq = 0))
-) AS found
-ORDER BY CASE WHEN status <> 'open' THEN 0
-              WHEN replace(header, '"claimed_by":', '') <> header THEN 1 ELSE 2 END,
-    updated_seq LIMIT :limit;
+SELECT task, version, digest, status, phase, holder, created_seq, updated_seq, header,
+    (SELECT d.details FROM details d WHERE d.task = placed.task) AS details
+FROM (
+    SELECT found.*, row_number() OVER (
+        PARTITION BY status, replace(header, '"claimed_by":', '') <> header ORDER BY updated_seq
+    ) AS place
+    FROM (
+        SELECT task, version, digest,
+            CASE WHEN EXISTS (SELECT 1 FROM links l WHERE l.target = t.task
+                              AND l.relation = 'blocks' AND l.closed_seq = 0)
+                 THEN 'blocked' ELSE base_status END AS status,
+            phase, holder, created_seq, updated_seq, header
+        FROM tasks t
+        WHERE base_status NOT IN ('completed', 'cancelled') AND (
+            base_status <> 'open'
+            OR replace(header, '"claimed_by":', '') <> header
+            OR task IN (SELECT i.task FROM inbox i WHERE NOT i.held)
+            OR task IN (SELECT l.target FROM links l
+                        WHERE l.relation = 'blocks' AND l.closed_seq = 0))
+    ) AS found
+) AS placed
+WHERE place <= :limit ORDER BY updated_seq;
 
 -- name: open_questions
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,

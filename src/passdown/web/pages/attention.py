@@ -8,12 +8,13 @@ from passdown.core.text import counted
 from passdown.operations import OPERATION
 from passdown.relay.run import VERDICTS
 from passdown.web.pages.layout import Field, action, task_link
-from passdown.web.pages.markup import Html, address, ago, link, loaded_later, tag
-from passdown.web.pages.page import Page, whole_number
+from passdown.web.pages.markup import Html, address, ago, link, loaded_later, tag, text
+from passdown.web.pages.page import Page, check_part, whole_number
 
 if TYPE_CHECKING:
     from passdown.core.access import AccessToken
     from passdown.web.requests import ApiRequest
+    from passdown.workspace import Workspace
 
 NAMES = {
     "damage": "Damaged record",
@@ -29,59 +30,87 @@ NAMES = {
     "untaken": "Not taken",
     "warning": "Check",
 }
-_FEW, _MOST = 50, 1_000
-"""How many entries of a kind are shown at first, and if more are asked for."""
+_FEW, _OF_KIND = 50, 200
+"""How many entries of a kind are on the first page, and on a page of that kind."""
+_FOUND = 200
+_TITLE, _DETAIL = 300, 600
 _REASON = Field("reason", "Why", is_needed=False)
 
 
 def attention_page(call: ApiRequest) -> Page:
-    """The first page: what can be read quickly; findings of checks are loaded after it."""
-    limit = min(whole_number(call.arguments.get("limit")) or _FEW, _MOST)
-    found = call.workspace.maintenance.attention(limit=limit)
+    """The first page: what can be read quickly; findings of checks are loaded after it. With a
+    kind, all entries of that kind, a page at a time.
+    """
+    kind = str(call.arguments.get("kind", ""))
+    kind = kind if kind in NAMES else ""
+    after = (whole_number(call.arguments.get("after")) or 0) if kind else 0
+    limit = _OF_KIND if kind else _FEW
+    found = call.workspace.maintenance.attention(limit=limit, kind=kind, after=after)
     count = len(found.entries)
     rows = [entry_row(call.caller, entry) for entry in found.entries]
-    kinds = ", ".join(NAMES[kind] for kind in found.more)
-    more = kinds and tag(
-        "p",
-        f"There are more than {limit:,} of: {kinds}. ",
-        limit < _MOST and link(f"/?limit={_MOST}", f"Show up to {_MOST:,} of each"),
-        class_="more",
-    )
+    if kind:
+        said = f"{NAMES[kind]}, {after + 1:,} to {after + count:,}" if rows else NAMES[kind]
+        following = address(kind=kind, after=after + limit) if found.more else ""
+        more = [link("/", "All of Attention"), following and link(following, "More of these")]
+    else:
+        said = counted(count, "entry", "entries")
+        more = [
+            [link(address(kind=name), f"More than {limit} of {NAMES[name]}"), " "]
+            for name in found.more
+        ]
+    nothing = "No more of these." if kind else "Nothing waits for you."
     return Page(
-        f"({count}) Attention" if count else "Attention",
-        tag(
-            "h1",
-            "Attention",
-            tag("span", counted(count, "entry", "entries"), class_="note", id="count"),
-        ),
+        f"({count}) Attention" if count and not kind else "Attention",
+        tag("h1", "Attention", tag("span", said, class_="note", id=None if kind else "count")),
         tag("div", id="damage", data_keep=True),
         tag("div", *rows, class_="rows", id="entries"),
-        None if rows else tag("p", "Nothing waits for you.", class_="empty", id="nothing"),
-        more,
-        loaded_later("findings", "/findings", "Checking records and files…"),
-        api="/api/attention",
+        None if rows else tag("p", nothing, class_="empty", id="nothing"),
+        more and tag("p", *more, class_="more"),
+        None if kind else loaded_later("findings", "/findings", "Checking records and files…"),
+        api=address("api", "attention", kind=kind, after=after or ""),
     )
 
 
 def findings_page(call: ApiRequest) -> Page:
-    """What only a look at all records and files finds."""
-    thorough = call.workspace.maintenance.attention(thorough=True).entries
-    found = [each for each in thorough if each["kind"] in ("damage", "fork", "changed_files")]
-    if call.caller.may(OPERATION["maintenance.doctor"].right):
-        found += [
-            {"kind": "warning", "title": each["message"], "detail": each.get("fix", "")}
-            for each in call.workspace.maintenance.doctor().findings
+    """What only a look at all records and files finds, by the last check."""
+
+    def rows_of(found: list[dict[str, Any]], *, is_damage: bool) -> Html:
+        of_kind = [each for each in found if (each["kind"] == "damage") is is_damage]
+        return tag("div", *(entry_row(call.caller, each) for each in of_kind), class_="rows")
+
+    def shown(found: tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]) -> list[Html]:
+        entries, warnings, more = found
+        listed = [*entries, *(warnings if sees_all else ())]
+        worst.append(rows_of(listed, is_damage=True))
+        kinds = ", ".join(NAMES[kind] for kind in more)
+        return [
+            rows_of(listed, is_damage=False),
+            tag("p", f"Only the first {_FOUND} of: {kinds}", class_="note") if more else Html(),
+            Html() if listed else tag("p", "Records and files: no findings.", class_="note"),
         ]
-    worst = [entry_row(call.caller, entry) for entry in found if entry["kind"] == "damage"]
-    rows = [entry_row(call.caller, entry) for entry in found if entry["kind"] != "damage"]
-    said = None if found else tag("p", "Records and files checked: no findings.", class_="note")
+
+    worst: list[Html] = []
+    sees_all = call.caller.may(OPERATION["maintenance.doctor"].right)
+    part = check_part(call, "findings", _findings, shown)
     return Page(
         "Findings",
         tag("h1", "Findings"),
-        tag("div", tag("div", *worst, class_="rows"), id="damage", data_part=True),
-        tag("div", tag("div", *rows, class_="rows"), said, id="findings", data_part=True),
+        tag("div", *worst, id="damage", data_part=True),
+        part,
         api="/api/attention?thorough=true",
     )
+
+
+def _findings(workspace: Workspace) -> tuple[list[Any], list[Any], list[str]]:
+    """What verify and audit find, what doctor finds, and the kinds of which there is more."""
+    kinds = ("damage", "fork", "changed_files")
+    found = workspace.maintenance.attention(thorough=True, limit=_FOUND)
+    warnings = [
+        {"kind": "warning", "title": each["message"], "detail": each.get("fix", "")}
+        for each in workspace.maintenance.doctor().findings
+    ]
+    entries = [each for each in found.entries if each["kind"] in kinds]
+    return entries, warnings, [kind for kind in found.more if kind in kinds]
 
 
 def entry_row(caller: AccessToken, entry: dict[str, Any]) -> Html:
@@ -91,14 +120,14 @@ def entry_row(caller: AccessToken, entry: dict[str, Any]) -> Html:
     target = task and address("tasks", task)
     target = {"run": address("runs", where), "damage": "/integrity"}.get(kind, target)
     item = link(address("items", where), where, class_="item") if "#" in where else None
-    title = tag("strong", entry["title"] or where)
+    title = tag("strong", text(entry["title"] or where, _TITLE))
     return tag(
         "article",
         tag("span", NAMES[kind], class_="kind"),
         tag(
             "div",
             tag("p", link(target, title) if target else title, class_="title"),
-            entry["detail"] and tag("p", entry["detail"], class_="detail"),
+            entry["detail"] and tag("p", text(entry["detail"], _DETAIL), class_="detail"),
             tag(
                 "p",
                 item or (task and task_link(task)),
@@ -108,7 +137,7 @@ def entry_row(caller: AccessToken, entry: dict[str, Any]) -> Html:
             ),
         ),
         tag("p", *_actions(caller, entry), class_="acts"),
-        id=f"row-{kind}-{where}-{task}",
+        id=f"row-{kind}-{where}-{task}" if where or task else None,
         class_=f"row {kind}",
         data_row=True,
         tabindex="-1",

@@ -15,6 +15,7 @@ from passdown.web.pages.markup import (
     Html,
     address,
     ago,
+    left_out,
     link,
     loaded_later,
     section,
@@ -22,7 +23,7 @@ from passdown.web.pages.markup import (
     tag,
     text,
 )
-from passdown.web.pages.page import Page
+from passdown.web.pages.page import Page, check_part
 from passdown.web.pages.task import chip, item_link
 from passdown.web.requests import ApiResult
 from passdown.workspace.growth import recorded_growth
@@ -292,15 +293,20 @@ def _journal(journal: Any) -> list[Html]:
 
 
 def audit_page(call: ApiRequest) -> Page:
-    """Duplicate, outdated and never-used entries."""
-    found = call.workspace.knowledge.audit()
+    """Duplicate, outdated and never-used entries, by the last check."""
+    part = check_part(call, "audit", lambda ws: ws.knowledge.audit(), _audit_parts)
+    return Page("Audit", part, api="/api/audit")
+
+
+def _audit_parts(found: Any) -> list[Html]:
     rows: list[tuple[object, ...]] = []
     for name in ("duplicates", "stale", "forked", "orphaned", "never_recalled"):
-        listed: list[Any] = getattr(found, name)[:20]
+        listed: list[Any] = getattr(found, name)
         rows += [(name.replace("_", " "), _addresses(each)) for each in listed]
+        more = found.counts[name] - len(listed)
+        rows += [(name.replace("_", " "), left_out(more))] if more > 0 else []
     none = tag("p", "No findings.", class_="note")
-    content = section("Audit", table(("finding", "entries"), rows) or none)
-    return Page("Audit", tag("div", content, id="audit", data_part=True), api="/api/audit")
+    return [section("Audit", table(("finding", "entries"), rows) or none)]
 
 
 def _addresses(finding: Any) -> list[object]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.core.kinds import PHASES, TASK_STATUSES
 from passdown.core.text import counted
-from passdown.core.times import stamp, utc_now
 from passdown.errors import PassdownError
 from passdown.operations import OPERATION
 from passdown.web.pages.attention import cancel_or_reopen, hand_over, release
@@ -15,6 +14,7 @@ from passdown.web.pages.markup import (
     Html,
     address,
     ago,
+    left_out,
     link,
     loaded_later,
     section,
@@ -23,7 +23,7 @@ from passdown.web.pages.markup import (
     tag,
     text,
 )
-from passdown.web.pages.page import Page, whole_number
+from passdown.web.pages.page import Page, check_part, whole_number
 from passdown.web.pages.task import chip, item_link
 from passdown.workspace.streams import may_record
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from passdown.core.access import AccessToken
     from passdown.core.results import TaskOverview
     from passdown.web.requests import ApiRequest
+    from passdown.workspace import Workspace
 
 _PAGE = 200
 _MOST_BLOCKED = 50
@@ -322,32 +323,41 @@ def integrity_page(call: ApiRequest) -> Page:
 
 
 def verified_page(call: ApiRequest) -> Page:
-    """What verify finds, and the head of every stream."""
-    ws = call.workspace
-    found = ws.verify()
+    """What verify finds, by the last check, and the head of every stream."""
+    part = check_part(call, "verified", _verified, _verified_parts)
+    return Page("Verified", part, api="/api/verify")
+
+
+def _verified(workspace: Workspace) -> tuple[Any, dict[str, Any]]:
+    found = workspace.verify()
+    try:
+        return found, workspace.maintenance.heads().heads
+    except PassdownError:
+        return found, {}
+
+
+def _verified_parts(checked: tuple[Any, dict[str, Any]]) -> list[Html]:
+    found, heads = checked
     state = "good" if not found.findings else "bad"
     findings = [
         tag("p", tag("code", each.path), f" {each.message}", class_="bad finding")
-        for each in found.findings[:200]
+        for each in found.findings[:_FINDINGS]
     ]
     said = counted(found.records, "record") + " in " + counted(found.streams, "stream")
-    answer = "are as they were written" if not found.findings else ""
-    wrong = counted(len(found.findings), "finding") if found.findings else ""
-    try:
-        heads = ws.maintenance.heads().heads
-    except PassdownError:
-        heads = {}
-    rows = [(name, head[0], short_digest(head[1])) for name, head in list(heads.items())[:1_000]]
-    return Page(
-        "Verified",
-        tag(
-            "div",
-            tag("p", f"{wrong} {said} {answer}".strip(), class_=f"{state} finding"),
-            tag("p", f"Checked at {stamp(utc_now())[:19].replace('T', ' ')} UTC.", class_="note"),
-            *findings,
-            section("Heads", table(("stream", "records", "digest"), rows)),
-            id="verified",
-            data_part=True,
+    answer = f"{said} are as they were written." if not found.findings else ""
+    wrong = f"{counted(len(found.findings), 'finding')} in {said}." if found.findings else ""
+    rows = [(name, head[0], short_digest(head[1])) for name, head in list(heads.items())[:_HEADS]]
+    return [
+        tag("p", answer or wrong, class_=f"{state} finding"),
+        *findings,
+        section(
+            "Heads",
+            table(("stream", "records", "digest"), rows),
+            left_out(len(heads) - len(rows)),
+            note="the last record of each stream",
         ),
-        api="/api/verify",
-    )
+    ]
+
+
+_FINDINGS = 200
+_HEADS = 1_000

@@ -111,8 +111,8 @@ def ago(at: str) -> Html:
     seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
-            return _time(at, f"{seconds // size} {unit}")
-    return _time(at, "now" if seconds < 10 else f"{seconds} s")
+            return _time(at, f"{seconds // size} {unit} ago")
+    return _time(at, "just now" if seconds < 10 else f"{seconds} s ago")
 
 
 def _time(at: str, said: str) -> Html:
@@ -132,6 +132,11 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]], **attributes: o
     top = tag("thead", tag("tr", [tag("th", name, scope="col") for name in head]))
     found = tag("table", top, tag("tbody", *body), **attributes)
     return tag("div", found, class_="scroll", tabindex="0", role="group", aria_label="Table")
+
+
+def left_out(count: int) -> Html:
+    """That some entries of a list aren't shown; nothing if all are."""
+    return tag("p", f"and {count:,} more", class_="note") if count > 0 else Html()
 
 
 def section(title: str, *children: object, id: str = "", note: object = None) -> Html:

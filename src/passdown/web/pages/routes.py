@@ -62,8 +62,8 @@ def static_file(name: str) -> StaticFile:
 def page_routes() -> tuple[ApiRoute, ...]:
     """Every page, those with a fixed path first."""
     return (
-        _page("attention", "/", attention_page, "limit"),
-        _page("findings", "/findings", findings_page, is_heavy=True),
+        _page("attention", "/", attention_page, "kind", "after"),
+        _page("findings", "/findings", findings_page, "again"),
         _page("task", "/tasks/{task}", task_page, "old", "new", "before"),
         _page("given", "/tasks/{task}/given/{number}", given_page),
         _page("item", "/items/{item}", item_page),
@@ -75,9 +75,9 @@ def page_routes() -> tuple[ApiRoute, ...]:
         _page("run", "/runs/{run}", run_page),
         _page("growth", "/growth", growth_page, "task"),
         _page("knowledge", "/knowledge", knowledge_page, *_GRAPH, is_heavy=True),
-        _page("audit", "/knowledge/audit", audit_page, is_heavy=True),
+        _page("audit", "/knowledge/audit", audit_page, "again"),
         _page("integrity", "/integrity", integrity_page),
-        _page("verified", "/integrity/verified", verified_page, is_heavy=True),
+        _page("verified", "/integrity/verified", verified_page, "again"),
         _page("graph", "/knowledge.svg", attention_page, *_GRAPH, is_heavy=True)._replace(
             function=knowledge_picture, media=(("", "image/svg+xml"),)
         ),

@@ -11,6 +11,14 @@ export function startLive(afterRefresh) {
     if (document.hidden) source?.close();
     else { open(); refresh(); }
   });
+  setInterval(() => document.querySelectorAll("time[datetime]").forEach(age), 20000);
+}
+
+// How long ago a time was: a page is open all day.
+function age(time) {
+  const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
+  const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"], [10, "s"]].find(([each]) => seconds >= each) ?? [];
+  time.textContent = size ? `${Math.floor(seconds / (size === 10 ? 1 : size))} ${unit} ago` : "just now";
 }
 
 function open() {

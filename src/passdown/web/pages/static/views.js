@@ -7,7 +7,7 @@ const begun = new WeakSet();
 // Called at the start and after each refresh; an element is only begun once. Checks and the brief
 // are made again when anything was recorded.
 export function startViews(hasNews = true) {
-  if (hasNews) document.querySelectorAll("[data-load]").forEach(load);
+  if (hasNews) document.querySelectorAll("[data-load]").forEach((part) => load(part));
   if (hasNews) document.querySelectorAll("[data-brief]").forEach((form) => begun.has(form) && form.dispatchEvent(new Event("input")));
   each("[data-brief]", brief);
   each("form[data-typed]", typed);
@@ -27,17 +27,19 @@ function each(selector, start) {
   }
 }
 
-// A part that takes longer to make than a page may: it comes from a page of its own. It is made one
-// at a time, and takes a tenth of the time at most; a wish meanwhile is granted after that.
-const wishes = new Map();
+// A part that a check fills comes from a page of its own, which answers at once with the last result
+// and says when there may be a newer one.
+const loads = new Map();
 
-async function load(part) {
-  if (wishes.has(part.id)) return wishes.set(part.id, true);
-  wishes.set(part.id, false);
-  const began = performance.now();
-  const fresh = await page(part.dataset.load);
+async function load(part, isAsked = false) {
+  const mine = { timer: 0 };
+  clearTimeout(loads.get(part.id)?.timer);
+  loads.set(part.id, mine);
+  const fresh = await page(part.dataset.load + (isAsked === true ? "?again=1" : ""));
+  if (loads.get(part.id) !== mine) return;
   for (const found of fresh?.querySelectorAll("[data-part]") ?? []) {
     const old = document.getElementById(found.id);
+    if (!old) continue;
     delete old.dataset.keep;
     if (old.dataset.load) found.dataset.load = old.dataset.load;
     morph(old, found);
@@ -46,12 +48,16 @@ async function load(part) {
   if (!fresh && !part.querySelector(".bad.finding"))
     part.prepend(element("p", { className: "bad finding" }, "This check failed; it is repeated."));
   tally();
-  setTimeout(() => {
-    const isWished = wishes.get(part.id) || !fresh;
-    wishes.delete(part.id);
-    if (isWished) load(document.getElementById(part.id) ?? part);
-  }, Math.max(9 * (performance.now() - began), fresh ? 0 : 2000));
+  const seconds = fresh ? Number(part.dataset.again ?? 0) : 3;
+  if (seconds) mine.timer = setTimeout(() => load(part), seconds * 1000);
 }
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-check]");
+  if (!button) return;
+  button.disabled = true;
+  load(document.getElementById(button.dataset.check), true);
+});
 
 // How many rows wait for a person, those of the checks too.
 function tally() {
