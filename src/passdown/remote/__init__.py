@@ -64,8 +64,8 @@ def connect(url: str, token: str = "") -> RemoteWorkspace:
             code="no_token",
         )
     if not token.isascii() or not token.isprintable() or " " in token:
-        message, expected = "holds characters that no token has", "what passdown token new printed"
-        problem = Problem("token", "invalid_form", message, expected)
+        expected = "what passdown token new printed"
+        problem = Problem("token", "invalid_form", "holds characters that no token has", expected)
         raise InvalidInput("the server can't be opened", [problem])
     return RemoteWorkspace(http.HttpConnection(server, token))
 
@@ -473,15 +473,7 @@ def maintenance_import_bundle(
         body: JsonObject = {name: value for name, value in given.items() if value}
         with open(path, "rb") as file:
             body["bundle"] = base64.b64encode(file.read()).decode()
-        options: JsonObject = {"repeats": True, "is_heavy": True}
-        try:
-            reply = ws.connection.ask("POST", "/api/bundle", body=body, **options)
-        except InvalidInput as error:
-            if not any(problem.code == "too_large" for problem in error.problems):
-                raise
-            step = "Import it where the store is, or raise the server's limit: "
-            step += "passdown serve --max-body."
-            raise InvalidInput(error.message, error.problems, next_step=step) from error
+        reply = ws.connection.ask("POST", "/api/bundle", body=body, repeats=True, is_heavy=True)
         return decoded(reply, BundleImport)
 
     return import_file(path, os.getcwd(), send, patch=patch, max_unpacked=max_unpacked)

@@ -11,6 +11,7 @@ import http.client
 import io
 import json
 import os
+import re
 import select
 import shutil
 import ssl
@@ -81,8 +82,6 @@ MAX_DOCUMENT_BYTES = 64 * 1_048_576
 """How large a document may be: what is read of it takes many times as much memory."""
 MAX_ANSWER_BYTES = 256 * 1_048_576
 _PIECE = 65_536
-_PROBLEM = "application/problem+json"
-_BUNDLE = "application/zip"
 _OTHER_PROGRAM = "Check the address: a proxy or another program may answer there."
 
 
@@ -167,10 +166,9 @@ def _reply_of(url: str, answer: http.client.HTTPResponse) -> HttpReply:
     that was cut off.
     """
     headers = {name.lower(): value for name, value in answer.getheaders()}
-    is_bundle = answer.headers.get_content_type() == _BUNDLE
+    is_bundle = answer.headers.get_content_type() == "application/zip"
     most = MAX_ANSWER_BYTES if is_bundle else MAX_DOCUMENT_BYTES
-    length = headers.get("content-length", "")
-    is_longer = length.isascii() and length.isdigit() and int(length) > most
+    is_longer = (answer.length or 0) > most
     body = bytearray()
     # In pieces: of many small parts, all would be kept until the last has come.
     while not is_longer and (piece := answer.read(_PIECE)):
@@ -205,7 +203,7 @@ def _checked(reply: HttpReply) -> HttpReply:
         raise not_passdown(reply, f"is packed ({coding[:40]}), which nobody asked for")
     if reply.status < 300:
         return reply
-    document = reply.document(_PROBLEM)
+    document = reply.document("application/problem+json")
     try:
         told = {**document, "error": document["code"], "message": document["detail"]}
         error = error_from_document(told)
@@ -233,14 +231,8 @@ def not_passdown(reply: HttpReply, why: str = "") -> PassdownError:
 
 def _origin(location: str) -> str:
     """Where a redirect leads, without what it would carry along."""
-    try:
-        parts = urlsplit(location)
-    except ValueError:
-        return "nowhere"
-    if not parts.netloc:
-        return "another address there"
-    host = parts.netloc.rpartition("@")[2]
-    return visible(f"{parts.scheme or 'http'}://{host}")[:120]
+    found = re.match(r"(?:(https?):)?//(?:[^/?#]*@)?([^/?#]+)", location)
+    return visible(f"{found[1] or 'http'}://{found[2]}")[:120] if found else "another address there"
 
 
 _SLOWEST = 16_384
@@ -251,10 +243,9 @@ def _save(
     answer: http.client.HTTPResponse, target: str, deadline: Deadline, progress: Progress | None
 ) -> None:
     """Write an answer's bytes to a new file that only its owner can read, all of them or none."""
-    length = answer.headers.get("Content-Length", "")
-    if not length.isascii() or not length.isdigit():
+    expected = answer.length
+    if expected is None:
         raise http.client.HTTPException("it doesn't say how long its answer is")
-    expected = int(length)
     free = shutil.disk_usage(os.path.dirname(os.path.abspath(target))).free
     if expected > free:
         message = f"has {expected:,} bytes, and {free:,} are free"
@@ -518,9 +509,7 @@ def _retry_after(reply: HttpReply) -> float | None:
 def _unreachable(server: Server, error: Exception, is_safe: bool) -> PassdownError:
     said = "" if is_safe else " Whether it was written is unknown: look, or use a key."
     told = visible(str(error))[:200]
-    if isinstance(error, http.client.HTTPException) and not isinstance(
-        error, (ConnectionError, http.client.IncompleteRead)
-    ):
+    if not isinstance(error, (OSError, http.client.IncompleteRead)):
         return PassdownError(
             f"{server.url} doesn't answer as Passdown ({told}).{said}",
             next_step=_OTHER_PROGRAM,

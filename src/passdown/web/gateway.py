@@ -313,7 +313,8 @@ def _too_many(name: str) -> _Refusal:
 
 def _too_large(most: int) -> _Refusal:
     problem = Problem("", "too_large", "the body is too large", f"at most {most:,} bytes")
-    step = "Send less at once; the server can allow more: passdown serve --max-body."
+    step = "Send less at once, or do it where the store is; "
+    step += "the server can allow more: passdown serve --max-body."
     return _Refusal(InvalidInput("the request is refused", [problem], next_step=step), 413)
 
 

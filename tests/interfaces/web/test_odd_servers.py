@@ -363,7 +363,7 @@ def test_a_bundle_that_is_too_large_is_answered(ws: Workspace, tmp_path: Path) -
     ):
         remote.maintenance.import_bundle(str(tmp_path / "b"))
     assert "at most 65,536 bytes" in str(caught.value)
-    assert "Import it where the store is" in caught.value.next_step
+    assert "do it where the store is" in caught.value.next_step
 
 
 @pytest.mark.promise("W-18")
