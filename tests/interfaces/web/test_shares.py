@@ -173,14 +173,14 @@ def test_an_answer_that_nobody_takes_is_dropped(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until then it holds a turn of its own token, and nothing of another's."""
-    for number in range(300):
+    for number in range(130):
         ws.warn("T-1", agent="coder", text=f"{number} {'x' * 60_000}")
     monkeypatch.setattr(wire, "CLIENT_READ_SECONDS", 2.0)
     path = "/api/tasks/T-1/state"
     with served(ws, Limits(rate=0, reads_at_once=1, reads_waiting=0)) as server:
         loud, quiet = server.token("loud", "read"), server.token("quiet", "read")
         whole = ask(server.port, "GET", path, token=quiet)
-        assert len(whole.body) > 18_000_000
+        assert len(whole.body) > 7_500_000  # more than the systems in between take
         connection = unread(server.port, path, loud)
         until(lambda: ask(server.port, "GET", "/api/tasks", token=loud).status == 429)
         assert ask(server.port, "GET", "/api/tasks", token=quiet).status == 200
