@@ -68,6 +68,10 @@ DECISIONS_AND_CHECKSUMS = {
 }
 
 STATE_OF_A_TASK = {
+    "C-1": "A workspace's settings name its phases, their order and the one that completes a "
+    "task; every interface follows them, and what was recorded keeps its meaning when they change.",
+    "C-2": "A bundle whose tasks are in phases that a workspace doesn't have is imported, with a "
+    "warning that names them.",
     "S1-1": "A task's full state is one file; the prompt gets a small summary that names it.",
     "S1-2": "A task is planning, implementing, testing, reviewing or completed; its state shows "
     "the current phase, the previous one and when the current one began.",

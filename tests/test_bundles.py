@@ -244,7 +244,7 @@ def _change_body(lines: Lines, kind: str, change: Callable[[Document], Any]) -> 
 
 ODD: list[tuple[str, Callable[[Document], Any]]] = [
     ("handoff", lambda body: body.update(outcome="great")),
-    ("handoff", lambda body: body.update(phase="shipping")),
+    ("handoff", lambda body: body.update(phase="Shipping it")),
     ("handoff", lambda body: body["gotchas"][0].update(severity=[1])),
     ("handoff", lambda body: body["artifacts"][0].update(type="binary")),
     ("handoff", lambda body: body["decisions"][0].pop("rationale")),

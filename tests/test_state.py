@@ -154,8 +154,8 @@ def test_a_document_that_breaks_the_schema_is_found_by_both_checks(ws: Workspace
     whole = ws.files.state_document("T-1")
     valid: Any = jsonschema.Draft202012Validator(state_schema())
     changes: list[tuple[tuple[str, ...], Any]] = [
-        (("phase",), "shipping"),
-        (("previous_phase",), "shipping"),
+        (("phase",), "Shipping it"),
+        (("previous_phase",), "Shipping it"),
         (("version",), "2"),
         (("version",), True),
         (("version",), 0),

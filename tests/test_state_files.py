@@ -319,7 +319,7 @@ TOUCHED: list[tuple[Callable[[str], str], str]] = [
     (lambda _: "{}", "unknown_schema"),
     (lambda text: text.replace("passdown/state/1", "passdown/state/99"), "unknown_schema"),
     (lambda text: text.replace("Login", "Logout"), "edited_state_file"),
-    (lambda text: text.replace('"phase": "planning"', '"phase": "p"'), "invalid_choice"),
+    (lambda text: text.replace('"phase": "planning"', '"phase": "P"'), "invalid_form"),
     (lambda text: text.replace('"title"', '"title": "twice",\n  "title"'), "duplicate_key"),
     (lambda text: text + " ", "edited_state_file"),
 ]

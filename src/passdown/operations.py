@@ -187,7 +187,7 @@ _TABLE = """\
 create_task | entries | POST /api/tasks | task new | write by=agent 201
 update_task | entries | PATCH /api/tasks/{task} | task set | write by=agent
 task | queries | GET /api/tasks/{task} | task show | reader
-tasks | queries | GET /api/tasks | task list | paged=after reader
+tasks | queries | GET /api/tasks | task list | paged=after
 hand_off | handoff | POST /api/handoffs | handoff | write by=from_agent 201 files
 check_handoff | handoff | POST /api/handoffs/check |  | by=from_agent files
 prepare_handoff | handoff |  |  | write workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from passdown.cli.main import VERBS, parser_of
-from passdown.cli.parsing import AGENT, DOMAIN, FILE, HIDDEN, RUN, TASK, command
+from passdown.cli.parsing import AGENT, DOMAIN, FILE, HIDDEN, PHASE, RUN, TASK, command
 from passdown.cli.session import Session, UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _values(action: Action, session: Session) -> dict[str, str]:
 
 
 def _names(metavar: str, session: Session) -> Iterable[str]:
-    if metavar not in (TASK, AGENT, RUN, DOMAIN):
+    if metavar not in (TASK, AGENT, RUN, DOMAIN, PHASE):
         return ()
     with session.open() as workspace:
         if metavar == TASK:
@@ -132,5 +132,9 @@ def _names(metavar: str, session: Session) -> Iterable[str]:
             from passdown.relay.runs import Runs
 
             return Runs(workspace).positions()
+        if metavar == PHASE:
+            from passdown.workspace.streams import WorkspaceStreams
+
+            return WorkspaceStreams(workspace).settings.phases
         domains = workspace.rules.report().domains
         return [name for domain in domains for name in (domain.name, domain.layer_name)]

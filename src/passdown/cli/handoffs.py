@@ -395,8 +395,10 @@ def _make_task(
 ) -> list[JsonObject]:
     """Make the task from what its file says; gives the warnings."""
     from passdown.core.task_files import task_file_fields, task_file_title
+    from passdown.workspace.streams import WorkspaceStreams
 
-    task, parts = str(data["task"]), task_file_fields(text)
+    phases = WorkspaceStreams(workspace).settings.phases
+    task, parts = str(data["task"]), task_file_fields(text, phases)
     receipt = workspace.create_task(
         task, title=task_file_title(text) or task, agent=str(data["from_agent"]), **parts.fields
     )

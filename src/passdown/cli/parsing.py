@@ -32,6 +32,7 @@ Budget = int
 """The type of a number of tokens, at least one."""
 
 TASK, AGENT, FILE, RUN, DOMAIN = "TASK", "AGENT", "FILE", "RUN", "DOMAIN"
+PHASE = "PHASE"
 """Names of values that completion scripts look up."""
 TAG, ITEM = "TAG", "ITEM"
 
@@ -314,6 +315,7 @@ def _shape_arguments(shape: str, *, needs_none: bool) -> list[Argument]:
         schema.TAG: TAG,
         schema.ADDRESS: ITEM,
         schema.PATH: FILE,
+        schema.PHASE: PHASE,
     }
     found: list[Argument] = []
     for name, field in schema.fields_of(getattr(handoff, shape)).items():

@@ -9,11 +9,19 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from passdown.cli import output as out
-from passdown.cli.parsing import Author, Budget, command, full_address, operation, seconds
+from passdown.cli.parsing import (
+    PHASE,
+    Author,
+    Budget,
+    command,
+    full_address,
+    operation,
+    seconds,
+)
 from passdown.cli.session import UsageError
 from passdown.core.calls import COMMANDS
 from passdown.core.items import one_line
-from passdown.core.kinds import PHASES, READY, TASK_STATUSES, WAITING, WORKSPACE_TASK
+from passdown.core.kinds import READY, TASK_STATUSES, WAITING, WORKSPACE_TASK
 from passdown.core.names import id_problems
 from passdown.core.text import excerpt, visible
 from passdown.errors import GateRefused, InvalidInput, NotFound, Problem
@@ -324,9 +332,10 @@ operation(
     line="list tasks",
     finish=_with_held,
     flags={"with_workspace": "--all"},
-    choices={"status": TASK_STATUSES, "phase": PHASES},
+    choices={"status": TASK_STATUSES},
     help={
         "agent": "only tasks that this agent holds",
+        "phase": f"{PHASE}: only tasks in this phase",
         "with_workspace": "also the workspace's own",
     },
 )

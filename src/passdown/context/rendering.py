@@ -136,7 +136,7 @@ def _status_sentence(facts: BriefFacts, agent: str) -> str:
     author, is_held = _first_author(facts), row.holder not in (agent, header["target_agent"])
     if verb == "completed":
         verb = _completion(header)
-        verb = f", {verb}" if row.phase == "completed" else f"; {verb} done"
+        verb = f", {verb}" if "completed" in (row.phase, row.status) else f"; {verb} done"
     else:
         verb = f"; reported {verb}" if verb == "blocked" else f"; {verb}"
     if is_held and row.holder == author:

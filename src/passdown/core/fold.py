@@ -478,6 +478,8 @@ def _move(step: Changes) -> None:
         header["previous_phase"] = header["phase"]
         if phase != header["phase"]:
             header.update(phase=phase, phase_started_at=step.record.at)
+    if "completes" in body:
+        header["completes"] = body["completes"]
     header.update(
         outcome=body["outcome"],
         # What was said stays until something else is.
@@ -487,7 +489,7 @@ def _move(step: Changes) -> None:
         handoff_at=body.get("at") or step.record.at,
         handoff_version=step.record.position,
         holder=body.get("to_agent") or body["from_agent"],
-        base_status=status_after(body["outcome"], header["phase"]),
+        base_status=status_after(body, header),
     )
     header.pop("proven", None)
     if is_proven(body):
@@ -497,11 +499,18 @@ def _move(step: Changes) -> None:
     step.inbox = (body.get("to_agent", ""), step.is_held())
 
 
-def status_after(outcome: str, phase: str) -> str:
-    """The status of a task that was handed off so, in a phase."""
+COMPLETED = "completed"
+"""The phase that completes a task in any workspace; another one's name is in the record."""
+
+
+def status_after(body: dict[str, Any], header: dict[str, Any]) -> str:
+    """The status of a task that was handed off so; `header` is that of the task before or after."""
+    outcome = body["outcome"]
     if outcome in ("failed", "blocked"):
         return outcome
-    return "completed" if phase == "completed" and outcome == "completed" else "open"
+    completing = body.get("completes") or header.get("completes")
+    is_last = (body.get("phase") or header["phase"]) in (COMPLETED, completing)
+    return "completed" if is_last and outcome == "completed" else "open"
 
 
 def _marked(step: Changes) -> None:

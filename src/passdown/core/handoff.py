@@ -20,11 +20,13 @@ from passdown.core.results import HandoffCommand
 from passdown.core.schema import (
     ADDRESS,
     AGENT,
+    ANY_PHASE,
     ANY_PLACE,
     ANY_TEXT,
     COUNT,
     LINES,
     PATH,
+    PHASE,
     PLACE,
     SHA256,
     TAG,
@@ -394,11 +396,15 @@ class Handoff(_Frozen):
         flag=Flag("--to", "AGENT", "the receiver"),
     )
     phase: str = declare(
-        Choice(*kinds.PHASES, ""),
+        ANY_PHASE,
         "The phase that the task moves to; unchanged when left out, unless it is the last handoff",
         default="",
         hint="the task moves to",
-        flag=Flag("--phase", "", "the phase that the task moves to"),
+        flag=Flag(
+            "--phase",
+            "PHASE",
+            f"the phase that the task moves to: {', '.join(kinds.PHASES)}, or as in the settings",
+        ),
     )
     summary: str = declare(
         ANY_TEXT,
@@ -603,7 +609,7 @@ class TaskFields:
     outputs: tuple[str, ...] = declare(List(TEXT), default=())
     criteria: tuple[str, ...] = declare(List(TEXT), "Testable criteria", default=())
     depends_on: tuple[str, ...] = declare(List(TASK_ID), default=())
-    phase: str = declare(Choice(*kinds.PHASES), default="planning")
+    phase: str = declare(PHASE, "The phase that it begins in", default="planning")
     time_limit_minutes: int | None = declare(Optional(Number(1)), default=None)
     agent: str = declare(AGENT)
 
@@ -672,8 +678,8 @@ class TaskState:
     outputs: tuple[str, ...] = declare(List(TEXT))
     criteria: tuple[str, ...] = declare(List(TEXT))
     depends_on: tuple[str, ...] = declare(List(TASK_ID))
-    phase: str = declare(Choice(*kinds.PHASES))
-    previous_phase: str | None = declare(Optional(Choice(*kinds.PHASES)))
+    phase: str = declare(PHASE)
+    previous_phase: str | None = declare(Optional(PHASE))
     phase_started_at: datetime = declare(TIME)
     status: str = declare(Choice(*kinds.TASK_STATUSES))
     outcome: str | None = declare(Optional(Choice(*kinds.OUTCOMES)))

@@ -206,11 +206,16 @@ class CheckedHandoff(NamedTuple):
 
 
 def check_handoff(
-    given: GivenHandoff | JsonObject, *, changed_files: Sequence[str] | None = None
+    given: GivenHandoff | JsonObject,
+    *,
+    changed_files: Sequence[str] | None = None,
+    phases: Sequence[str] = (),
 ) -> CheckedHandoff:
-    """Check a handoff, read or plain; its lists must account for `changed_files` if known."""
+    """Check a handoff, read or plain; its lists must account for `changed_files` if known, and its
+    phase is one of `phases` if there are any.
+    """
     data: object = given.data if isinstance(given, GivenHandoff) else given
-    plain, checks = schema.check(Handoff, data)
+    plain, checks = schema.check(Handoff, data, phases)
     checks.errors += given.contradictions if isinstance(given, GivenHandoff) else ()
     if checks.has_errors:
         rules = _rules_on_faulty(data, checks, changed_files)
@@ -226,9 +231,9 @@ def check_handoff(
     return CheckedHandoff({**recorded, "metadata": metadata} if metadata else recorded, problems)
 
 
-def check_task(data: object) -> tuple[JsonObject, list[Problem]]:
+def check_task(data: object, phases: Sequence[str] = ()) -> tuple[JsonObject, list[Problem]]:
     """Check a task; gives its fields (empty when there are errors) and every problem."""
-    return checked_fields(TaskFields, data)
+    return checked_fields(TaskFields, data, phases)
 
 
 def check_entry(kind: str, data: object) -> tuple[JsonObject, list[Problem]]:
@@ -240,11 +245,13 @@ def check_entry(kind: str, data: object) -> tuple[JsonObject, list[Problem]]:
     return checked_fields(_ENTRIES[kind], given or cast("object", data))
 
 
-def checked_fields(kind: type[Any], data: object) -> tuple[JsonObject, list[Problem]]:
+def checked_fields(
+    kind: type[Any], data: object, phases: Sequence[str] = ()
+) -> tuple[JsonObject, list[Problem]]:
     """Data as a shape has it, undeclared fields under `metadata`; {} with errors; all problems."""
     if too_much := schema.size_problems(data):
         return {}, too_much
-    plain, checks = schema.check(kind, data)
+    plain, checks = schema.check(kind, data, phases)
     fields = schema.fields_of(kind)
     extra = {name: value for name, value in plain.items() if name not in fields}
     checks.errors += schema.json_problems(extra, "") if extra else []

@@ -120,6 +120,17 @@ def tag_problems(value: object, path: str) -> list[Problem]:
     return []
 
 
+PHASE_FORM = "[a-z0-9][a-z0-9_-]{0,39}"
+
+
+def phase_problems(value: object, path: str) -> list[Problem]:
+    """What is wrong with the name of a phase: it isn't lowercase letters, digits, - and _."""
+    if isinstance(value, str) and re.fullmatch(PHASE_FORM, value):
+        return []
+    expected = "lowercase letters, digits, - and _, at most 40"
+    return [Problem(path, "invalid_phase", f"{excerpt(str(value))!r} is no phase", expected)]
+
+
 def line_range_problems(value: object, path: str) -> list[Problem]:
     """What is wrong with a line range; right are `all` and `N-M` with 1 <= N <= M."""
     expected = "'all' or 'N-M' with 1 <= N <= M"

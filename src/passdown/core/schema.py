@@ -16,13 +16,15 @@ from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
 
-from passdown.core.kinds import parse_address
+from passdown.core.kinds import PHASES, parse_address
 from passdown.core.names import (
+    PHASE_FORM,
     agent_problems,
     id_problems,
     line_range_problems,
     normal_path,
     path_problems,
+    phase_problems,
     place_problems,
     tag_problems,
 )
@@ -257,9 +259,13 @@ def aliases_of(kind: type[Any]) -> dict[str, str]:
 
 
 class Checks:
-    """What one check finds: errors, and fields that nobody declared."""
+    """What one check finds: errors, and fields that nobody declared.
 
-    def __init__(self) -> None:
+    `phases` are those of the workspace; without them, any name may be one.
+    """
+
+    def __init__(self, phases: Sequence[str] = ()) -> None:
+        self.phases = phases
         self.errors: list[Problem] = []
         self.unknown: list[Problem] = []
 
@@ -404,6 +410,31 @@ class Choice(Type):
     def expected(self) -> str:
         """The words, parted by bars."""
         return " | ".join(word for word in self.words if word)
+
+
+class Phase(Text):
+    """The name of a phase: one of the workspace's, where the check knows them."""
+
+    def __init__(self, *, is_needed: bool = True) -> None:
+        super().__init__(phase_problems)
+        self._is_needed = is_needed
+
+    def read(self, value: Any, path: str, checks: Checks) -> Any:
+        """Check that it is a phase."""
+        if value == "" and not self._is_needed:
+            return value
+        if checks.phases:
+            return Choice(*checks.phases).read(value, path, checks)
+        return super().read(value, path, checks)
+
+    def schema(self, definitions: JsonObject) -> JsonObject:
+        """A string with its form: a schema is published for every workspace."""
+        form = PHASE_FORM if self._is_needed else f"({PHASE_FORM})?"
+        return {"type": "string", "pattern": f"^{form}$"}
+
+    def expected(self) -> str:
+        """The usual ones."""
+        return " | ".join(PHASES)
 
 
 class Number(Type):
@@ -862,9 +893,9 @@ def _type_name(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
 
 
-def check(kind: type[Any], data: object) -> tuple[JsonObject, Checks]:
+def check(kind: type[Any], data: object, phases: Sequence[str] = ()) -> tuple[JsonObject, Checks]:
     """Hold plain data to a shape; gives it with every default, and what is wrong with it."""
-    checks = Checks()
+    checks = Checks(phases)
     if not isinstance(data, dict):
         expected = "an object with the fields of the schema"
         checks.add("", "wrong_type", f"{type(data).__name__} given", expected)
@@ -928,6 +959,8 @@ ANY_TEXT = Text(partial(text_problems, required=False))
 TIME = Time()
 TASK_ID = Text(id_problems)
 AGENT = Text(agent_problems)
+PHASE = Phase()
+ANY_PHASE = Phase(is_needed=False)
 VALUE = Value()
 PATH = Text(path_problems, normal_path)
 PLACE = Text(lambda value, path: text_problems(value, path) or place_problems(value, path))

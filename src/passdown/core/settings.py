@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from passdown.core.kinds import ARTIFACT_TYPES, PHASES
+from passdown.core.names import phase_problems
 from passdown.core.tokens import COUNTERS
 from passdown.core.values import NamedTuple
 from passdown.errors import Problem, raise_problems
@@ -20,6 +21,7 @@ NEEDS = ("files", "decisions", "gates")
 class Settings(NamedTuple):
     """How a workspace behaves.
 
+    `phases` are a task's phases in their order, and `completes` is the one that completes it.
     `phase_gates` maps a phase to the artifacts, by type, that a task must have to enter it.
     `kept_versions` is how many of the latest versions a state file always shows; twice as many and
     the older half moves to its archive. `state_bytes` is how long the file may be: items that don't
@@ -49,6 +51,8 @@ class Settings(NamedTuple):
     migrate_timeout_s: float = 120.0
     embedder: str = "minilm"
     needs: Needs = {}  # noqa: RUF012
+    phases: tuple[str, ...] = PHASES
+    completes: str = PHASES[-1]
 
 
 DEFAULTS = Settings()
@@ -58,6 +62,11 @@ MAX_SETTING = 1_000_000
 CONFIG_TEMPLATE = """\
 # Settings of this Passdown workspace. These are the defaults; remove the # to \
 change one.
+
+# The phases of a task in their order; the last one completes it, unless another is named.
+# [phases]
+# names = ["planning", "implementing", "testing", "reviewing", "completed"]
+# completes = "completed"
 
 # Artifacts that a task must have, by type, before it may enter a phase.
 # [gates.testing]
@@ -128,10 +137,12 @@ change one.
 def parse_settings(document: Mapping[str, Any]) -> Settings:
     """Settings from a parsed configuration file; all problems at once."""
     problems: list[Problem] = []
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = _phases(document.get("phases", {}), problems)
     for section, values in document.items():
+        if section == "phases":
+            continue
         if section == "gates":
-            fields["phase_gates"] = _gates(values, problems)
+            fields["phase_gates"] = _gates(values, fields["phases"], problems)
         elif section == "needs":
             fields["needs"] = {
                 str(agent): parse_needs(wanted, f"needs.{agent}", problems)
@@ -141,7 +152,8 @@ def parse_settings(document: Mapping[str, Any]) -> Settings:
             for name, value in _table(values, section, problems).items():
                 _read(f"{section}.{name}", value, fields, problems)
         else:
-            problems.append(_unknown(section, ("gates", "needs", *sorted(_SECTIONS)), _SETTINGS))
+            known = ("phases", "gates", "needs", *sorted(_SECTIONS))
+            problems.append(_unknown(section, known, _SETTINGS))
     raise_problems("the configuration has faults", problems, next_step=_WHERE)
     return Settings(**fields)
 
@@ -155,7 +167,15 @@ def _table(values: object, path: str, problems: list[Problem]) -> dict[str, Any]
 
 def checked_settings(settings: Settings) -> Settings:
     """Settings that a program gives, held to the rules of the configuration file."""
-    document: dict[str, Any] = {"gates": settings.phase_gates, "needs": settings.needs}
+    phases: dict[str, Any] = {"names": list(settings.phases)}
+    if settings.completes in settings.phases or settings.completes != DEFAULTS.completes:
+        phases["completes"] = settings.completes
+    gates = {
+        name: wanted
+        for name, wanted in settings.phase_gates.items()
+        if name in settings.phases or wanted != DEFAULTS.phase_gates.get(name)
+    }
+    document: dict[str, Any] = {"phases": phases, "gates": gates, "needs": settings.needs}
     for path, known in _SETTINGS.items():
         section, _, name = path.partition(".")
         document.setdefault(section, {})[name] = getattr(settings, known.field)
@@ -258,11 +278,44 @@ def parse_needs(values: object, path: str, problems: list[Problem]) -> dict[str,
     return found
 
 
-def _gates(values: Any, problems: list[Problem]) -> Requirements:
+def _phases(values: object, problems: list[Problem]) -> dict[str, Any]:
+    """The phases, and which of them completes: the last one, unless it is named."""
+    given = _table(values, "phases", problems)
+    names: object = given.get("names", list(PHASES))
+    known = ("names", "completes")
+    problems += [_unknown(f"phases.{name}", known) for name in given if name not in known]
+    if not isinstance(names, list) or not 2 <= len(cast("list[Any]", names)) <= _MOST_PHASES:
+        expected = f"2 to {_MOST_PHASES} names"
+        problems.append(Problem("phases.names", "wrong_type", "is no list of phases", expected))
+        return {"phases": PHASES, "completes": PHASES[-1]}
+    phases = tuple(cast("list[str]", names))
+    for place, name in enumerate(phases):
+        where = f"phases.names[{place}]"
+        problems += phase_problems(name, where)
+        if phases.index(name) != place:
+            problems.append(Problem(where, "duplicate", f"{name!r:.40} is there twice", "once"))
+    completes: object = given.get("completes", phases[-1])
+    if completes not in phases:
+        message = f"{str(completes)[:40]!r} is none of the phases"
+        problems.append(
+            Problem("phases.completes", "invalid_choice", message, " | ".join(map(str, phases)))
+        )
+    elif PHASES[-1] in phases and completes != PHASES[-1]:
+        message = f"{PHASES[-1]} is a phase, and completes a task in every workspace"
+        problems.append(
+            Problem("phases.completes", "contradiction", message, PHASES[-1], "rename it")
+        )
+    return {"phases": phases, "completes": completes}
+
+
+_MOST_PHASES = 50
+
+
+def _gates(values: Any, phases: Sequence[str], problems: list[Problem]) -> Requirements:
     found: Requirements = dict(DEFAULTS.phase_gates)
     for phase, wanted in _table(values, "gates", problems).items():
-        if phase not in PHASES or not isinstance(wanted, dict):
-            problems.append(_unknown(f"gates.{phase}", PHASES))
+        if phase not in phases or not isinstance(wanted, dict):
+            problems.append(_unknown(f"gates.{phase}", phases))
             continue
         found[str(phase)] = {}
         for kind, count in cast("dict[str, object]", wanted).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from passdown.core.kinds import PHASES
@@ -272,7 +272,7 @@ class TaskFileFields(NamedTuple):
     left_out: list[str]
 
 
-def task_file_fields(text: str) -> TaskFileFields:
+def task_file_fields(text: str, phases: Sequence[str] = PHASES) -> TaskFileFields:
     """The fields that a task file gives its task; placeholders don't count.
 
     Taken are Phase, Time limit and Depends on (lines of the metadata), the Objective, and the list
@@ -283,7 +283,7 @@ def task_file_fields(text: str) -> TaskFileFields:
     for name, lines in _sections(without_comments(text)).items():
         key = name.lower()
         if key in ("", "metadata"):
-            _take_metadata(lines, found)
+            _take_metadata(lines, found, phases)
         elif key == "objective":
             objective = "\n".join(_filled(lines)).strip()
             if objective:
@@ -331,7 +331,7 @@ def _is_place(text: str) -> bool:
     return (item[1] if item else text).strip() in PLACEHOLDERS
 
 
-def _take_metadata(lines: list[str], found: TaskFileFields) -> None:
+def _take_metadata(lines: list[str], found: TaskFileFields, phases: Sequence[str]) -> None:
     for line in _filled(lines):
         match = _METADATA.match(line) if len(line) <= MAX_MARKUP_LINE else None
         if match is None or _is_place(match[2]):
@@ -340,14 +340,14 @@ def _take_metadata(lines: list[str], found: TaskFileFields) -> None:
         key = name.lower()
         if value.startswith("["):
             found.left_out.append(f"{name}: {excerpt(value)} (in brackets, as if not filled in)")
-        elif key == "phase" and value.lower() in PHASES:
+        elif key == "phase" and value.lower() in phases:
             found.fields["phase"] = value.lower()
         elif key == "time limit" and (minutes := _minutes(value)):
             found.fields["time_limit_minutes"] = minutes
         elif key == "depends on":
             _take_needs(value, found)
         elif key not in _AGENTS:
-            expected = {"phase": " | ".join(PHASES), "time limit": "a number of minutes"}.get(key)
+            expected = {"phase": " | ".join(phases), "time limit": "a number of minutes"}.get(key)
             why = f"expected {expected}" if expected else "a task has no place for it"
             found.left_out.append(f"{name}: {excerpt(value)} ({why})")
 

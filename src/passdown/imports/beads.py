@@ -304,7 +304,7 @@ class _IssueImport:
         missing = f"depends on {gone}, not in the file and not here" if gone else ""
         key = earlier.key(_TASK, state)
         if earlier.version == 0:
-            phase = "implementing" if issue.status == "in_progress" else "planning"
+            phase = self._own_phase("implementing" if issue.status == "in_progress" else "planning")
             given = {**fields, "task": issue.id, "agent": self._job.agent, "phase": phase}
             receipt = create_task(self._job.context, key=key, **given)
             result = "unchanged" if receipt.is_replay else "added"
@@ -338,6 +338,11 @@ class _IssueImport:
         entry = Entry(id, "task_changed", agent, body, key, self._earlier.version)
         context.mirror(context.ledger.append(entry, entry_guard(cycles)))
 
+    def _own_phase(self, phase: str) -> str:
+        """A phase of this workspace: the first one, if it has others than beads' statuses mean."""
+        phases = self._job.context.settings.phases
+        return phase if phase in (*phases, "completed") else phases[0]
+
     def _state(self) -> str:
         """The issue's status as a state; empty for one that is open and says no more."""
         issue = self.issue
@@ -358,13 +363,14 @@ class _IssueImport:
         with self._job.context.store.reading() as reader:
             phase = reader.existing_task(issue.id).phase
         # One that isn't finished stays in the phase that it is in.
-        phase = issue.phase or (phase if phase != "completed" else "implementing")
+        is_last = phase == self._job.context.settings.completes
+        phase = issue.phase or (phase if not is_last else "implementing")
         given: dict[str, Any] = {
             "task": issue.id,
             "from_agent": agent,
             "to_agent": issue.assignee if issue.assignee != agent else "",
             "outcome": "completed",
-            "phase": phase,
+            "phase": self._own_phase(phase),
             "summary": issue.summary,
             "despite": "beads has it as closed" if issue.phase == "completed" else "",
         }

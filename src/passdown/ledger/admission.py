@@ -34,6 +34,7 @@ from passdown.core.schema import (
     ADDRESS,
     AGENT,
     ANY_TEXT,
+    PHASE,
     SHA256,
     TEXT,
     TRUTH,
@@ -138,6 +139,7 @@ _ANY_BODY: dict[str, Type] = {
     "references": List(TEXT),
     "metrics": Part(HandoffMetrics),
     "context_summary": ANY_TEXT,
+    "completes": PHASE,
 }
 """What a body of any kind may have."""
 

@@ -75,7 +75,7 @@ def handoff_notices(
     """What the sender may have overlooked: who blocks the task, what it needs, its status."""
     texts: list[tuple[str, str, str]] = []
     status = before.header["base_status"]
-    after = status_after(body["outcome"], body.get("phase") or before.header["phase"])
+    after = status_after(body, before.header)
     if status in ("cancelled", "completed") and after != status:
         texts.append(("task", "reopened", f"{task} was {status}"))
     is_blocked = before.status == "blocked"
@@ -153,7 +153,7 @@ def open_at_completion(
     """Why a handoff can't complete its task: what would still be open. Nobody works on a completed
     task, so what is open in it would be forgotten.
     """
-    if status_after(body["outcome"], body.get("phase") or before.header["phase"]) != "completed":
+    if status_after(body, before.header) != "completed":
         return []
     unsealed = Record(stream_of(task), 0, "", body["from_agent"], "handoff", "", "", "", b"")
     after = fold_record(before, unsealed, body, sized=False)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from passdown.core.documents import answer_note
 from passdown.core.fold import (
+    COMPLETED,
     NO_TASK,
     Changes,
     TaskBefore,
@@ -543,10 +544,15 @@ def _is_same(known: dict[str, Any], given: dict[str, Any]) -> bool:
     """
     one, other = _intent(known), _intent(given)
     is_last = one.get("outcome") == "completed" and not one.get("to_agent")
-    phases = {one.get("phase", "completed"), other.get("phase", "completed")}
-    if is_last and phases == {"completed"}:
+    if is_last and {_last_phase(known), _last_phase(given)} == {COMPLETED}:
         one, other = one | {"phase": ""}, other | {"phase": ""}
     return one == other
+
+
+def _last_phase(body: dict[str, Any]) -> str:
+    """The phase of a last handoff; that which completes has one name, whatever its workspace's."""
+    phase = body.get("phase", COMPLETED)
+    return COMPLETED if phase == body.get("completes") else phase
 
 
 def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, ...]) -> Written:
@@ -575,7 +581,7 @@ def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, 
     return Written(known, body, added, answer, True, redacted)
 
 
-MEASURED_FIELDS = ("cited", "memories", "references", "metrics", "context_summary")
+MEASURED_FIELDS = ("cited", "memories", "references", "metrics", "context_summary", "completes")
 """Fields of a body that say what was found when it was written, not what was said."""
 
 

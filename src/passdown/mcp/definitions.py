@@ -23,7 +23,7 @@ REQUEST_KINDS = ("question", "plan", "code", "completion", "budget")
 _TEXT: JsonObject = {"type": "string"}
 _NUMBERS = ("budget", "limit", "offset", "version", "after")
 _SWITCHES = ("history", "all")
-_PLAIN = ("phase", "severity", "stopped")
+_PLAIN = ("severity", "stopped")
 """Choices that aren't listed: a wrong word is refused with those there are."""
 
 

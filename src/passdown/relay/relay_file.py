@@ -16,6 +16,7 @@ from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem, limited_problems
 from passdown.relay import run
 from passdown.relay.prompts import Templates
+from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +55,9 @@ def check_relay(
     data: object, *, folder: str = "", workspace: Workspace | None = None, task: str = ""
 ) -> Relay:
     """The relay of plain data; raises InvalidInput with every problem."""
-    plain, checks = check(run.RelayFields, data)
+    streams = WorkspaceStreams(workspace) if workspace is not None else None
+    phases = streams.settings.phases if streams is not None and streams.is_local else ()
+    plain, checks = check(run.RelayFields, data, phases)
     problems = [as_error(each) for each in limited_problems(checks.problems())]
     for at, problem in enumerate(problems):
         if problem.path.endswith(".runner.command") and problem.code == "wrong_type":

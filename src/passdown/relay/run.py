@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.core.kinds import OUTCOMES, PHASES, RUN_STREAM
+from passdown.core.kinds import OUTCOMES, RUN_STREAM
 from passdown.core.names import MAX_AGENT
 from passdown.core.schema import (
     AGENT,
+    ANY_PHASE,
     ANY_TEXT,
     TASK_ID,
     TRUTH,
@@ -108,7 +109,7 @@ class Leg(NamedTuple):
     agent: str = declare(AGENT)
     kind: str = declare(Choice(*KINDS), default=WORK)
     request: str = declare(ANY_TEXT, default="")
-    phase: str = declare(Choice("", *PHASES), default="")
+    phase: str = declare(ANY_PHASE, default="")
     gate: str = declare(ANY_TEXT, default="")
     peer: str = declare(ANY_TEXT, default="")
     fresh: bool = declare(TRUTH, default=False)

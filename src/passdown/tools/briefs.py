@@ -6,17 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from passdown.core.calls import FUNCTIONS
-from passdown.core.settings import Settings
 from passdown.core.tokens import counter_of
 from passdown.errors import InvalidInput, Problem
 from passdown.workspace import Workspace
-from passdown.workspace.context import context_of
 from passdown.workspace.streams import WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from passdown.aio import AsyncWorkspace
+    from passdown.core.settings import Settings
     from passdown.core.tokens import Counter, CounterLike
     from passdown.remote import RemoteWorkspace
 
@@ -100,8 +99,7 @@ def workspace_counter(workspace: AnyWorkspace, given: CounterLike) -> Counter:
 
 def workspace_settings(workspace: Workspace) -> Settings:
     """The settings of a workspace; the defaults if it is behind a server."""
-    streams = WorkspaceStreams(workspace)
-    return context_of(workspace).settings if streams.is_local else Settings()
+    return WorkspaceStreams(workspace).settings
 
 
 def workspace_of(workspace: AnyWorkspace) -> Workspace:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 from passdown.core.codec import decode, encode, field_names, schema_of, type_hints
 from passdown.core.handoff import Decision, TaskFields
 from passdown.core.intake import handoff_schema
-from passdown.core.kinds import PHASES, TASK_LISTS
+from passdown.core.kinds import TASK_LISTS
 from passdown.core.record import Head, Record
-from passdown.core.schema import json_schema
+from passdown.core.schema import ANY_PHASE, json_schema
 from passdown.core.types import JsonObject
 from passdown.errors import InvalidInput, NotFound, Problem, raise_problems
 from passdown.knowledge.graph import ended_early
@@ -91,7 +91,7 @@ _SCHEMAS: dict[str, Schema] = {
     "handoff": {"type": ["object", "string"]},
     **{name: {"type": "integer"} for name in ("version", "old", "new")},
     "tasks.status": choice(TASK_LISTS),
-    "tasks.phase": choice(PHASES),
+    "tasks.phase": ANY_PHASE.schema({}),
     "changes.limit": LIMIT,
     "recall.limit": LIMIT,
     "brief.format": choice(("markdown", "plain", "yaml", "json", "injection", "summary")),

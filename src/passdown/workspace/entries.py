@@ -68,8 +68,9 @@ def create_task(
         **fields: description, inputs, outputs, criteria, depends_on, phase, time_limit_minutes.
     """
     task = new_id(title, key) if task is None else task
-    given = {**fields, "task": task, "title": title, "agent": agent}
-    checked, problems = check_task(given)
+    phases = context.settings.phases
+    given = {"phase": phases[0], **fields, "task": task, "title": title, "agent": agent}
+    checked, problems = check_task(given, phases)
     problems += _envelope_problems(None, None, key)
     if given["task"] == WORKSPACE_TASK and agent != _WORKSPACE_AUTHOR:
         message = "what concerns all work is recorded there"

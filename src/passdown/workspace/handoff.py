@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.context.summary import bounded, summary
 from passdown.core.documents import delta_document
+from passdown.core.fold import COMPLETED
 from passdown.core.handoff import all_artifacts, handoff_body
 from passdown.core.intake import (
     NOTHING_CHANGED,
@@ -145,7 +146,10 @@ def _accepted(
 
     Raises InvalidInput with everything that is wrong with it, NotFound without its task.
     """
-    checked = check_fields(given, changed_files=changed_files)
+    settings = context.settings
+    if given.data.get("phase") == COMPLETED:  # by its name in any workspace
+        given = given._replace(data={**given.data, "phase": settings.completes})
+    checked = check_fields(given, changed_files=changed_files, phases=settings.phases)
     unnamed = context.files.unnamed(given.data)
     if checked.data is None or unnamed:
         slips = [each for each in checked.warnings if each.code in ("unknown_field", MORE_PROBLEMS)]
@@ -162,16 +166,14 @@ def _accepted(
     if not (rebase or given.keeps_open):
         plain, completion = _completed(context, plain)
     artifacts, disk = _measured(context, plain)
-    body = handoff_body(plain, artifacts)
+    body = {**handoff_body(plain, artifacts), **_completing(context, plain)}
     if given.added_blockers:
         body["lists"].remove("blockers")
     entry = Entry(
         task=plain["task"],
         kind="handoff",
         author=plain["from_agent"],
-        body=_with_context_summary(
-            context.with_hashes(body), {by, counter_of(context.settings.counter)}
-        ),
+        body=_with_context_summary(context.with_hashes(body), {by, counter_of(settings.counter)}),
         key=key,
         expect_version=plain.get("expect_version"),
         rebase=rebase,
@@ -187,12 +189,13 @@ def _completed(context: Context, handoff: JsonObject) -> tuple[JsonObject, list[
     """
     if handoff["outcome"] != "completed" or handoff.get("to_agent") or handoff.get("phase"):
         return handoff, []
-    last, task = {**handoff, "phase": "completed"}, handoff["task"]
-    body = handoff_body(last, [])
+    completes = context.settings.completes
+    last, task = {**handoff, "phase": completes}, handoff["task"]
+    body = {**handoff_body(last, []), **_completing(context, last)}
     with context.store.reading() as reader:
         reader.ahead(*queries_ahead(task, "handoff", body), lambda asked: asked.needs(task))
         before = task_before(reader, task, "handoff", body)
-        if before.header["phase"] == "completed" or task == WORKSPACE_TASK:
+        if before.header["phase"] == completes or task == WORKSPACE_TASK:
             return handoff, []
         reasons = open_at_completion(reader, task, before, body)
     if not reasons or handoff.get("despite"):
@@ -200,6 +203,15 @@ def _completed(context: Context, handoff: JsonObject) -> tuple[JsonObject, list[
     message = f"{task} stays open: {'; '.join(reason.message for reason in reasons[:_NAMED])}"
     fix = "name the receiver; or settle this, or say in despite why the task is completed anyway"
     return handoff, [Problem("phase", "stays_open", message, "", fix, "warning")]
+
+
+def _completing(context: Context, handoff: JsonObject) -> JsonObject:
+    """The phase that completes a task here, for the record of a handoff: settings may change, and
+    other workspaces have others. Nothing where it is the usual one.
+    """
+    completes = context.settings.completes
+    is_usual = completes == COMPLETED or handoff["outcome"] != "completed"
+    return {} if is_usual else {"completes": completes}
 
 
 def _with_context_summary(body: JsonObject, counters: set[Counter]) -> JsonObject:

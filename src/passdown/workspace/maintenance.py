@@ -43,7 +43,7 @@ from passdown.workspace.files import irregular_file_problems
 from passdown.workspace.location import LEDGER, STORE, locate, make_store_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
 
     from passdown.store.protocol import Store
     from passdown.store.statements import Reader
@@ -476,7 +476,8 @@ def import_file(
             check_new(patch, context=context)
         with _patch_written(bundle, patch):
             found = take(bundle)
-    return found._replace(warnings=checkout_warnings(root, bundle.checkout))
+    others = tuple(each for each in found.warnings if each.path != "git")
+    return found._replace(warnings=(*others, *checkout_warnings(root, bundle.checkout)))
 
 
 def import_data(context: Context, data: bytes, fork: str, *, agent: str) -> BundleImport:
@@ -493,7 +494,20 @@ def _taken_in(context: Context, bundle: bundles.Bundle, fork: str, agent: str) -
     result = bundles.import_bundle(context.store, bundle, importer, fork=fork)
     for task in result.touched:
         context.state_files.write(context.store, task, with_archive=True)
-    return result._replace(warnings=checkout_warnings(context.root, bundle.checkout))
+    warnings = checkout_warnings(context.root, bundle.checkout)
+    return result._replace(warnings=(*_unknown_phases(context, result), *warnings))
+
+
+def _unknown_phases(context: Context, result: BundleImport) -> Iterator[Problem]:
+    """A warning for each phase of an imported task that the workspace doesn't have."""
+    phases = context.settings.phases
+    with context.store.reading() as reader:
+        rows = [row for task in result.touched if (row := reader.task(task)) is not None]
+    for phase in sorted({row.phase for row in rows} - set(phases)):
+        named = [row.task for row in rows if row.phase == phase]
+        message = f"{', '.join(named[:5])} came in the phase {phase!r}, which isn't one here"
+        fix = "hand it off to one of these, or add it to [phases] in the settings"
+        yield Problem("phase", "unknown_phase", message, " | ".join(phases), fix, "warning")
 
 
 @contextmanager

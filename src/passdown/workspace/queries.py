@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from passdown.core.kinds import PHASES, READY, TASK_LISTS, WAITING, WORKSPACE_TASK, stream_of
+from passdown.core.kinds import READY, TASK_LISTS, WAITING, WORKSPACE_TASK, stream_of
 from passdown.core.results import ArtifactStatus, Gate, InboxEntry, TaskDetails, TaskOverview
 from passdown.core.rows import is_holding
 from passdown.core.tokens import CounterLike, counter_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tasks(
-    reader: Reader,
+    context: Context,
     *,
     status: str = "",
     phase: str = "",
@@ -43,15 +43,16 @@ def tasks(
         after: The `seq` of the last task of the previous page.
         with_workspace: Also the entry that holds what concerns all work, which is no task.
     """
-    _check_filters(status, phase, agent)
-    if status in (READY, WAITING):
-        found = _ready(reader, agent) if status == READY else _waiting(reader, agent)
-        places = [each.seq for each in found]
-        begin = places.index(after) + 1 if after in places else after and len(found)
-        return [each for each in found[begin:] if phase in ("", each.phase)][:limit]
-    filters = {"status": status, "phase": phase, "agent": agent}
-    # One more than asked for: one may be no task, and leaving it out must not end a page.
-    rows = reader.tasks(**filters, limit=limit + 1, after=after)
+    with context.store.reading() as reader:
+        _check_filters(context, reader, status, phase, agent)
+        if status in (READY, WAITING):
+            found = _ready(reader, agent) if status == READY else _waiting(reader, agent)
+            places = [each.seq for each in found]
+            begin = places.index(after) + 1 if after in places else after and len(found)
+            return [each for each in found[begin:] if phase in ("", each.phase)][:limit]
+        filters = {"status": status, "phase": phase, "agent": agent}
+        # One more than asked for: one may be no task, and leaving it out must not end a page.
+        rows = reader.tasks(**filters, limit=limit + 1, after=after)
     kept = [row for row in rows if with_workspace or row.task != WORKSPACE_TASK]
     return [TaskOverview(_overview(row)) for row in kept[:limit]]
 
@@ -105,13 +106,17 @@ def _workable(reader: Reader, agent: str) -> Iterator[tuple[TaskRow, list[str]]]
 _PAGE = 1_000
 
 
-def _check_filters(status: object, phase: object, agent: object) -> None:
+def _check_filters(
+    context: Context, reader: Reader, status: object, phase: object, agent: object
+) -> None:
     problems: list[Problem] = []
     for name, value, choices in (
         ("status", status, TASK_LISTS),
-        ("phase", phase, PHASES),
+        ("phase", phase, context.settings.phases),
     ):
-        if value and value not in choices:
+        # A task may be in a phase of earlier settings, or of the workspace that it came from.
+        is_old = name == "phase" and isinstance(value, str) and reader.tasks(phase=value, limit=1)
+        if value and value not in choices and not is_old:
             message = f"{str(value)[:40]!r} is not one of the choices"
             problems.append(Problem(name, "invalid_choice", message, " | ".join(choices)))
     if not isinstance(agent, str):

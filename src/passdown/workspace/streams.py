@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from passdown.core.kinds import AGENT_STREAM, EXPRESS_STREAM, RUN_STREAM
+from passdown.core.settings import DEFAULTS, Settings
 from passdown.ledger.channel import any_author
 from passdown.ledger.channel import may_write as may_record
 from passdown.ledger.channel import recording_channel as recorded_via
@@ -44,6 +45,7 @@ class Streams:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self.settings = context.settings
 
     def add(self, entries: Sequence[StreamEntry]) -> list[Record]:
         """Write records in one transaction."""
@@ -93,6 +95,11 @@ class WorkspaceStreams:
     def is_local(self) -> bool:
         """Whether the store is open in this process, not behind a server."""
         return type(self._streams) is Streams
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the workspace; the defaults if it is behind a server."""
+        return self._streams.settings if self.is_local else DEFAULTS
 
     def add(self, *entries: StreamEntry) -> list[Record]:
         """Write records in one transaction; Conflict or KeyReused say that none was written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from passdown.core.kinds import PHASES, TASK_STATUSES
+from passdown.core.kinds import TASK_STATUSES
 from passdown.core.text import counted
 from passdown.errors import PassdownError
 from passdown.operations import OPERATION
@@ -25,7 +25,7 @@ from passdown.web.pages.markup import (
 )
 from passdown.web.pages.page import Page, check_part, whole_number
 from passdown.web.pages.task import chip, item_link
-from passdown.workspace.streams import may_record
+from passdown.workspace.streams import WorkspaceStreams, may_record
 
 if TYPE_CHECKING:
     from passdown.core.access import AccessToken
@@ -61,18 +61,25 @@ def board_page(call: ApiRequest) -> Page:
         limit=_PAGE,
         after=whole_number(call.arguments.get("after")) or 0,
     )
-    names = TASK_STATUSES if by == "status" else PHASES
+    # A task may be in a phase of earlier settings, or of the workspace that it came from.
+    own = WorkspaceStreams(call.workspace).settings.phases
+    phases = tuple(dict.fromkeys([*own, *(each.phase for each in found)]))
+    names = TASK_STATUSES if by == "status" else phases
     blocked = [each.task for each in found if each.status == "blocked"][:_MOST_BLOCKED]
     blockers = {task: call.workspace.task(task).blocked_by for task in blocked}
+
+    def card(task: TaskOverview) -> Html:
+        return _card(call.caller, task, blockers.get(task.task, []), own)
+
     columns = [
-        _column(call.caller, name, by, [t for t in found if getattr(t, by) == name], blockers)
+        _column(name, by, [card(task) for task in found if getattr(task, by) == name])
         for name in names
     ]
     form = tag(
         "form",
         choices("by", "columns", ("status", "phase"), by, "status"),
         choices("status", "status", TASK_STATUSES, given["status"], "all"),
-        choices("phase", "phase", PHASES, given["phase"], "all"),
+        choices("phase", "phase", phases, given["phase"], "all"),
         tag("label", "holder ", tag("input", type="text", name="agent", value=given["agent"])),
         tag("button", "Show"),
         tag("label", "filter ", tag("input", type="search", id="filter", data_search=True)),
@@ -90,19 +97,14 @@ def board_page(call: ApiRequest) -> Page:
     )
 
 
-def _column(
-    caller: AccessToken,
-    name: str,
-    by: str,
-    tasks: list[TaskOverview],
-    blockers: dict[str, list[str]],
-) -> Html:
-    cards = [_card(caller, each, blockers.get(each.task, [])) for each in tasks]
-    heading = tag("h2", name, tag("span", len(tasks), class_="note"))
+def _column(name: str, by: str, cards: list[Html]) -> Html:
+    heading = tag("h2", name, tag("span", len(cards), class_="note"))
     return tag("section", heading, *cards, id=f"column-{name}", data_column=name, data_by=by)
 
 
-def _card(caller: AccessToken, task: TaskOverview, blockers: list[str]) -> Html:
+def _card(
+    caller: AccessToken, task: TaskOverview, blockers: list[str], phases: tuple[str, ...]
+) -> Html:
     is_over = task.status in ("completed", "cancelled")
     acts = [
         not is_over and hand_over(caller, task.task),
@@ -114,7 +116,7 @@ def _card(caller: AccessToken, task: TaskOverview, blockers: list[str]) -> Html:
             "Move",
             "m",
             {},
-            Field("phase", "To phase", choices=PHASES),
+            Field("phase", "To phase", choices=phases),
             Field("summary", "Why"),
             task=task.task,
             outcome="completed",
