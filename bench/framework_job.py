@@ -48,17 +48,21 @@ class Turn(NamedTuple):
 class Meter:
     """The scripted models of one run, and what each request to them had."""
 
-    def __init__(self, last: Turn, *, fetches: bool = False) -> None:
-        """`last` is the turn in which the sender hands on."""
+    def __init__(self, last: Turn, *, fetches: bool = False, looks_again: bool = False) -> None:
+        """`last` is the turn in which the sender hands on. The receiver fetches what the brief
+        replaced, or looks everything up again.
+        """
         looked = [Turn(tool="look", arguments={"number": n}) for n in range(RESULTS)]
         own = [Turn(tool="look", arguments={"number": 100 + n}) for n in range(OWN_STEPS)]
-        self._turns = {"sender": [*looked, last], "receiver": [*own, Turn("done")]}
+        own = [*(looked if looks_again else ()), *own, Turn("done")]
+        self._turns = {"sender": [*looked, last], "receiver": own}
         self._fetches = fetches
         self.given: list[tuple[str, list[str], str]] = []
 
     def turn(self, agent: str, texts: list[str], schema: object) -> tuple[Turn, str]:
         """The agent's next turn, and an id for its call."""
-        self.given.append((agent, texts, json.dumps(schema, default=str)))
+        sent = json.dumps(schema, default=str, separators=(",", ":"))
+        self.given.append((agent, texts, sent))
         call = f"call_{len(self.given)}"
         whole = re.search(r'read_history\("(1-\d+)"\)', "\n".join(texts))
         if agent == "receiver" and self._fetches and whole:
@@ -96,6 +100,9 @@ def main(
             lambda: Meter(handed, fetches=True), _opened(with_passdown)
         ),
     }
+    if found["default"]["facts"] < len(FACTS):
+        again = _best(lambda: Meter(own_transfer, looks_again=True), _timed(plain))
+        found["default, looking all up again"] = again
     lines = {"default": _lines(plain), "passdown": _lines(with_passdown)}
     json.dump({"runs": found, "lines": lines}, sys.stdout)
 

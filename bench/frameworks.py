@@ -60,19 +60,30 @@ def figures_of(module: str, rounds: int = 3) -> dict[str, Any]:
 
 
 def _rows(name: str, figures: dict[str, Any]) -> list[Row]:
-    default, ours, all_read = figures["runs"].values()
+    default, ours, all_read, *again = figures["runs"].values()
     lines = figures["lines"]
     # A framework that hands nothing on but words costs less, and its receiver has no results.
     hands_all_on = default["facts"] == len(FACTS)
     ratio = ours["whole_run"] / default["whole_run"]
+    looked_up = [
+        Row(
+            f"{name}: tokens until the receiver has every result",
+            f"{all_read['whole_run']:,}",
+            f"{each['whole_run']:,} by default, looking all up again",
+            all_read["whole_run"] / each["whole_run"],
+            Target("at most", 1),
+        )
+        for each in again
+    ]
     return [
         Row(
             f"{name}: tokens of the whole run",
             f"{ours['whole_run']:,}",
             f"{default['whole_run']:,} by default, {default['facts']} of {len(FACTS)} facts",
             ratio,
-            Target("at most", 1) if hands_all_on else None,
+            Target("at most", 1, is_goal=not hands_all_on),
         ),
+        *looked_up,
         Row(
             f"{name}: the same, if the receiver reads every result",
             f"{all_read['whole_run']:,}",

@@ -117,7 +117,7 @@ def test_what_is_not_shown_is_read_word_for_word(ws: Workspace, is_async: bool) 
     config: Any = {"configurable": {"thread_id": "1"}}
     given = {"messages": [HumanMessage("Build a login")]}
     _ = asyncio.run(app.ainvoke(given, config)) if is_async else app.invoke(given, config)
-    assert 'All: read_history("1-5")' in str(coder.shown[0][0].content)
+    assert 'tool result: read_history("1-5")' in str(coder.shown[0][0].content)
     whole, listed, one, none, wrong, *odd = (
         str(each.content) for each in coder.shown[-1] if isinstance(each, ToolMessage)
     )

@@ -80,7 +80,7 @@ def test_definitions_are_short_and_have_three_forms(ws: Workspace) -> None:
     assert tool.anthropic()["input_schema"] == schema
     assert set(schema["properties"]) == {*GOOD, "blockers", "files", "questions", "resolves"}
     whole = tools.handoff(ws, "T-1", "planner", is_full=True).input_schema["properties"]
-    assert "requires_human" in whole["blockers"]["items"]["properties"]
+    assert "blocking_tasks" in whole["blockers"]["items"]["properties"]
     assert "preconditions" in tool.run({}).text, "a call without arguments lists every field"
     evidence = {**GOOD, "evidence": ["tests pass"], "resolves": []}
     assert tool.run(evidence).command is not None, "every field is accepted"
@@ -123,6 +123,32 @@ def test_a_gate_holds_the_receiver(ws: Workspace) -> None:
     assert [each.address for each in tools.waiting_gates(ws, "T-1")] == ["T-1#k1"]
     ws.approve("T-1#k1", by="ana")
     assert tools.waiting_gates(ws, "T-1") == []
+
+
+def test_the_short_schema_has_what_a_person_is_asked_with(ws: Workspace) -> None:
+    """A model that has only this can ask for a person, and needs no id for what is blocked."""
+    tool = tools.handoff(ws, "T-1", "planner", to="coder")
+    entry = tool.input_schema["properties"]["blockers"]["items"]["properties"]
+    assert entry["requires_human"] == {"type": "boolean"}
+    blocker = {"blocker": "Legal has to agree", "requires_human": True}
+    held = tool.run({**GOOD, "outcome": "blocked", "blockers": [blocker, "No key"]})
+    assert held.command is not None, held.text
+    assert held.command.held_by == ("T-1#k1",)
+    assert ws.show("T-1#b2").to_dict()["blocking_tasks"] == ["T-1"]
+
+
+def test_a_call_that_is_repeated_after_the_approval_waits_no_more(ws: Workspace) -> None:
+    gate = {"blocker": "Legal has to agree", "requires_human": True}
+    given = {**GOOD, "blockers": [gate]}
+    tool = tools.handoff(ws, "T-1", "planner", to="coder")
+    assert "waits for a person" in tool.run(given, key="call-1").text
+    assert "waits for a person" in tool.run(given, key="call-1").text
+    ws.approve("T-1#k1", by="ana")
+    repeated = tool.run(given, key="call-1")
+    assert repeated.text == "Handed off to coder."
+    assert repeated.command is not None
+    assert repeated.command.held_by == ()
+    assert ws.task("T-1").counts["h"] == 1
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", "null", '"x"', "5"])

@@ -66,13 +66,12 @@ class Handoffs:
         self._participant = Participant(ORIGIN, workspace, task, agent, to, budget, counter, phase)
         self._history = self._participant.history()
         self._given: dict[str, list[Message]] = {}
-        self._began: dict[str, tuple[int, int]] = {}
 
     def options(self, tools: Sequence[Any] = ()) -> dict[str, Any]:
         """What an `Agent` of a handoff workflow is made with; `tools` are its own."""
         return {
             "name": self._participant.agent,
-            "tools": [*tools, _tool(self._history, _unused)],
+            "tools": [*tools],
             "middleware": [self._add_payload, self._note_answer, self._call],
             # The framework's last step before the model, after histories.
             "compaction_strategy": self._compact,
@@ -80,10 +79,18 @@ class Handoffs:
         }
 
     async def _add_payload(self, context: AgentContext, call_next: Next) -> None:
-        """Before a run: `HandoffBuilder` gives its tools to a copy of the agent."""
+        """Before a run: `HandoffBuilder` gives its tools to a copy of the agent.
+
+        `read_history` comes with the first handoff: before, there is nothing to read.
+        """
         options: dict[str, Any] = cast("Any", context.agent).default_options
+        task = self._participant.task_of(context.session)
         if isinstance(options.get("tools"), list):
-            options["tools"] = [self._with_payload(each) for each in options["tools"]]
+            tools = [self._with_payload(each) for each in options["tools"]]
+            is_offered = HISTORY_TOOL in map(_name, tools)
+            if not is_offered and await asyncio.to_thread(self._handoffs, task):
+                tools.append(_tool(self._history, _unused))
+            options["tools"] = tools
         await call_next()
 
     def _with_payload(self, tool: Any) -> Any:
@@ -113,9 +120,11 @@ class Handoffs:
         handoffs = await asyncio.to_thread(self._handoffs, task)
         if not handoffs:
             return messages
-        if self._began.get(key, (0, 0))[0] != handoffs:
-            self._began[key] = handoffs, len(messages)
-        place = self._began[key][1]
+        # In the session's own state, which is kept with the framework's checkpoints.
+        state: dict[str, Any] = getattr(session, "state", {})
+        if (state.get(ORIGIN) or [0])[0] != handoffs:
+            state[ORIGIN] = [handoffs, len(messages)]
+        place = state[ORIGIN][1]
         before, later = messages[:place], messages[place:]
         said = last_in_a_row(before, _is_words)
         brief, said = await self._participant.brief(task, said, lambda each: each.text)

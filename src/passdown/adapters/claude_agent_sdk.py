@@ -146,8 +146,10 @@ class Handoffs:
         return {"continue_": False, "stopReason": f"Handed off to {self.handed_to}."}
 
     async def opening(self, words: str = "") -> str:
-        """What a session of this agent begins with: the brief, and a person's words if they fit."""
-        said = [words] if words else []
+        """What a session of this agent begins with: the brief, and a person's words if they fit, by
+        default the last ones before the handoff.
+        """
+        said = [words] if words else await self._participant.last_words(self.task)
         brief, said = await self._participant.brief(self.task, said, str)
         return "\n".join([brief, *said])
 

@@ -17,6 +17,7 @@ from passdown.errors import InvalidInput, Problem
 from passdown.tools import agent_name_of, handed_log, handoff, read_history
 from passdown.tools.briefs import brief_settings, workspace_of
 from passdown.tools.history import brief_with_hint
+from passdown.tools.messages import last_requests, message_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,13 +95,18 @@ class Participant:
             # Nothing that differs when the same call is made again.
             about = {self.origin: {"call_id": call, "session": log.session_id}}
             result = self.transfers[tool].run(arguments, task=task, key=key, metadata=about)
-            return result, self.gates(task) if result.command else []
+            return result, [*result.command.held_by] if result.command else []
 
         return await asyncio.to_thread(record)
 
     def gates(self, task: str) -> list[str]:
         """The gates that keep the receiver from starting: waiting, or rejected."""
         return [gate.address for gate in workspace_of(self.workspace).gates(task) if gate.holds]
+
+    async def last_words(self, task: str) -> list[str]:
+        """What people said last, among what handoffs of a task kept: after a restart."""
+        items = await asyncio.to_thread(handed_log(self.workspace, task).items)
+        return [*map(message_text, last_requests(items))]
 
     async def brief(
         self, task: str, said: list[T], text_of: Callable[[T], str]

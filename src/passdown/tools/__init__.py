@@ -306,9 +306,10 @@ def read_history(
         except InvalidInput as error:
             return ToolResult(str(error), is_error=True)
 
-    asked = {"type": "string", "description": "4-9,12 or T-1#d3; empty: list"}
-    schema: JsonObject = {"type": "object", "properties": {"items": asked}}
-    return Tool(HISTORY_TOOL, "Read earlier messages or records in full.", schema, handler)
+    schema: JsonObject = {"type": "object", "properties": {"items": {"type": "string"}}}
+    # What a brief names shows how items are written.
+    about = "Read earlier messages by number, records by id; empty: list."
+    return Tool(HISTORY_TOOL, about, schema, handler)
 
 
 class _Opened(NamedTuple):

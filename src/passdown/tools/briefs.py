@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
@@ -25,6 +26,14 @@ T = TypeVar("T")
 
 MAX_CHARS_PER_TOKEN = 16
 """More than these for each token are taken for too long, uncounted."""
+
+
+_BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \[[0-9]+\]\n")
+
+
+def is_brief(text: str) -> bool:
+    """Whether a text begins as a brief does."""
+    return bool(_BRIEF.match(text))
 
 
 def last_in_a_row(items: Sequence[T], is_wanted: Callable[[T], bool]) -> list[T]:

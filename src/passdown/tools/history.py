@@ -74,8 +74,7 @@ def history_hint(last: int, own: str = "") -> str:
         return ""
     whole = f"1-{last}" if last > 1 else "1"
     newest = f" ({own} the last agent's)" if own and own != whole else ""
-    way = f'{HISTORY_TOOL}("{whole}")'
-    return f"Word for word, with every tool result: items {whole}{newest}. All: {way}"
+    return f'Every message and tool result: {HISTORY_TOOL}("{whole}"){newest}'
 
 
 def fit_lines(lines: Sequence[HistoryLine], budget: int, count: Callable[[str], int]) -> str:

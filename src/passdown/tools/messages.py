@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from passdown.tools.briefs import last_in_a_row
+from passdown.tools.briefs import is_brief, last_in_a_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -140,10 +140,20 @@ def is_request(message: JsonObject) -> bool:
     return message.get("role") == "user" and not parts_of(message)
 
 
+def last_requests(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """What people said last: their messages in a row, without briefs, which come in that role."""
+    return last_in_a_row(messages, lambda m: is_request(m) and not is_brief(message_text(m)))
+
+
 def message_text(message: JsonObject) -> str:
-    """A message's words; content in blocks as JSON."""
+    """A message's words; content in blocks as their texts, or as JSON if it has other ones."""
     content: Any = message.get("content")
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    if isinstance(content, str):
+        return content
+    blocks = _objects(content)
+    texts = [text for each in blocks if isinstance(text := each.get("text"), str)]
+    is_text = texts and len(texts) == len(blocks)
+    return "\n".join(texts) if is_text else json.dumps(content, ensure_ascii=False)
 
 
 def since_handoff(

@@ -31,7 +31,7 @@ _COMPACT: dict[str, tuple[str, ...]] = {
     "summary": (),
     "decisions": ("summary", "rationale"),
     "suggested_next_steps": (),
-    "blockers": ("blocker", "suggested_resolution", "blocking_tasks"),
+    "blockers": ("blocker", "suggested_resolution", "requires_human"),
     "artifacts": (),
     "open_questions": (),
     "resolves": (),
@@ -90,7 +90,8 @@ def hand_off(
     """Check and record the handoff that a model gave; nothing is recorded if it has problems.
 
     `fields` are those that the program sets (task, from_agent, to_agent, phase), `more` are
-    problems that the program found. With the same `key`, a repeated handoff is the first one.
+    problems that the program found. With the same `key`, a repeated handoff is the first one,
+    held by the gates that still hold.
     """
     given, problems = read_arguments(arguments)
     document = handoff_of(given, **fields)
@@ -101,12 +102,22 @@ def hand_off(
         checked = workspace.check_handoff(document).problems
         found = [each for each in checked if each.code != "human_gate"]
         problems = [*more, *handoff_problems(given, found)]
+    if problems:
+        return Attempt(None, problems)
     try:
-        return Attempt(None if problems else workspace.hand_off(document, key=key), problems)
+        return Attempt(held_now(workspace, workspace.hand_off(document, key=key)), [])
     except (InvalidInput, GateRefused) as error:
         return Attempt(None, list(error.problems))
     except (Conflict, KeyReused) as error:
         return Attempt(None, [Problem("", error.code, error.message)])
+
+
+def held_now(workspace: Workspace, command: HandoffCommand) -> HandoffCommand:
+    """A command that is held by the gates that still hold: a repeated one is as it was first."""
+    if not (command.is_replay and command.held_by):
+        return command
+    holding = {gate.address for gate in workspace.gates(command.task) if gate.holds}
+    return command._replace(held_by=tuple(each for each in command.held_by if each in holding))
 
 
 def read_arguments(
@@ -134,7 +145,18 @@ def handoff_of(arguments: JsonObject, **fields: str) -> JsonObject:
             f"{fields['task']}#{each}" if isinstance(each, str) and "#" not in each else each
             for each in found["resolves"]
         ]
+    if found.get("outcome") == "blocked" and isinstance(found.get("blockers"), list):
+        # A handoff that is blocked needs the tasks that wait: this one, unless others are named.
+        found["blockers"] = [_with_blocked_task(each, fields) for each in found["blockers"]]
     return found
+
+
+def _with_blocked_task(entry: object, fields: Mapping[str, str]) -> object:
+    given = {"blocker": entry} if isinstance(entry, str) else entry
+    if not isinstance(given, dict) or not fields.get("task"):
+        return cast("object", given)
+    named = cast("JsonObject", given)
+    return {**named, "blocking_tasks": named.get("blocking_tasks") or [fields["task"]]}
 
 
 def handoff_problems(arguments: JsonObject, found: Iterable[Problem]) -> list[Problem]:

@@ -144,6 +144,7 @@ def test_a_person_who_has_to_approve_is_waited_for(story: tuple[Played, Played])
     assert len(gated.seen["planner"]) == 1
     assert gated.handoffs == 1
     assert "They agree" in joined(gated.seen["coder"][0])
+    assert REQUEST in joined(gated.seen["coder"][0]), "what the person asked for"
     assert (gated.answer, gated.holder) == ("It is released.", "coder")
 
 
@@ -186,10 +187,12 @@ def test_the_figures_of_the_page_are_those_of_a_run(module: str) -> None:
         measured = frameworks.figures_of(module, rounds=1)
     except NotMade as error:
         pytest.skip(str(error))
-    default, ours, all_read = measured["runs"].values()
+    default, ours, all_read, *again = measured["runs"].values()
     assert ours["receiver"] <= BUDGET
     assert all_read["facts"] == 18
-    assert default["facts"] == 8 or ours["whole_run"] < default["whole_run"]
+    assert again or ours["whole_run"] < default["whole_run"]
+    # Where a framework hands no results on, its receiver has to look them up again.
+    assert all(all_read["whole_run"] < each["whole_run"] for each in again)
     page = (ROOT / "docs" / "frameworks.md").read_text("utf-8")
     name = frameworks.FRAMEWORKS[module]
     shown = re.search(rf"\| {name} \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|", page)

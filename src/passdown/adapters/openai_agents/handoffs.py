@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import re
 import threading
 import weakref
 from contextvars import ContextVar
@@ -38,7 +37,7 @@ from passdown.adapters.state_schema import field_of
 from passdown.core.intake import check_handoff
 from passdown.core.record import digest_bytes
 from passdown.errors import GateRefused, InvalidInput, Problem
-from passdown.tools import briefs, payload
+from passdown.tools import briefs, messages, payload
 from passdown.tools import history as histories
 
 if TYPE_CHECKING:
@@ -60,9 +59,6 @@ if TYPE_CHECKING:
     Invoke = Callable[[Context, str], Awaitable[Agent[Any]]]
 
 
-_BRIEF = re.compile(r"# \S+ for \S+, version [0-9]+ \[[0-9]+\]\n")
-
-
 def brief_items(
     conversation: Sequence[TResponseInputItem],
     reader: BriefSettings,
@@ -75,23 +71,10 @@ def brief_items(
 
     The last words of a person stay as they are if they take no more than half of it.
     """
-    asked = [
-        item
-        for item in briefs.last_in_a_row(conversation, _is_user)
-        if not _BRIEF.match(_text(item))  # briefs come in that role too
-    ]
-    asked, settings = reader.beside(asked, _text)
+    said = messages.last_requests(cast("Sequence[dict[str, Any]]", conversation))
+    asked, settings = reader.beside(said, messages.message_text)
     text = settings.text(task, _history_hint(reader.workspace, task, receiver, own=own))
-    return [user_message(text), *asked]
-
-
-def _is_user(item: TResponseInputItem) -> bool:
-    return field_of(item, "role") == "user"
-
-
-def _text(item: TResponseInputItem) -> str:
-    content: object = field_of(item, "content")
-    return content if isinstance(content, str) else json.dumps(content)
+    return [user_message(text), *cast("list[TResponseInputItem]", asked)]
 
 
 def _history_hint(workspace: Workspace, task: str, receiver: Agent[Any], *, own: str = "") -> str:
@@ -332,7 +315,7 @@ def passdown_handoff(
     made = agents.handoff(
         agent,
         tool_name_override=tool_name,
-        tool_description_override=description,
+        tool_description_override=description or _description(agent),
         input_filter=cast("Any", calls.filter),
         is_enabled=calls.is_enabled,
     )
@@ -341,6 +324,10 @@ def passdown_handoff(
     made.on_invoke_handoff = calls.invoke
     cast("Any", made).get_transfer_message = _transfer_message(made.get_transfer_message)
     return made
+
+
+def _description(agent: Agent[Any]) -> str:
+    return f"Hand off to {agent.name}. {agent.handoff_description or ''}".rstrip()
 
 
 def opening_input(
@@ -353,6 +340,8 @@ def opening_input(
     counter: CounterLike = None,
 ) -> list[TResponseInputItem]:
     """The input to start an agent with where no handoff does: after an approval, after a restart.
+
+    The brief, and what people said last before the handoff.
 
     Raises HandoffHeld while a person has to approve; after a rejection, for all but its sender.
     """
@@ -367,7 +356,8 @@ def opening_input(
         raise HandoffHeld(task, [gate.address for gate in held], recorded=True, rejection=said)
     reader = briefs.brief_settings(opened, name, budget, counter)
     _add_history_tool(agent, opened, task)
-    return [user_message(reader.text(task, _history_hint(opened, task, agent)))]
+    kept = cast("list[TResponseInputItem]", histories.handed_log(opened, task).items())
+    return brief_items(kept, reader, task, agent)
 
 
 @dataclass(eq=False, repr=False)
@@ -482,6 +472,7 @@ class _HandoffCalls:
             {**handoff, "metadata": {"openai_agents": metadata}},
             key="agents-sdk-" + digest_bytes(json.dumps(parts).encode())[7:],
         )
+        command = payload.held_now(workspace, command)
         if command.held_by:
             raise HandoffHeld(handoff["task"], command.held_by, recorded=True)
         own = histories.format_ranges(kept)
