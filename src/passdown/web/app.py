@@ -40,7 +40,7 @@ from passdown.web.briefs import BriefBatcher
 from passdown.web.gateway import REQUEST_CONTEXT, Gateway
 from passdown.web.mcp_endpoint import McpEndpoint
 from passdown.web.openapi import integer, openapi_document, string
-from passdown.web.pages.layout import POLICIES
+from passdown.web.pages.layout import CONTENT_POLICY
 from passdown.web.pages.routes import HTML, page_routes, sign_in_html, static_file
 from passdown.web.requests import (
     ApiRequest,
@@ -226,8 +226,8 @@ class _Endpoints:
             warning = context_of(workspace).logged_warning(call.arguments.get("task"))
         context.notes += call.claims
         response = to_response(route, call, result, request)
-        if result.media in POLICIES:
-            response.headers["Content-Security-Policy"] = POLICIES[result.media]
+        if result.media == HTML:
+            response.headers["Content-Security-Policy"] = CONTENT_POLICY
         elif warning:
             response.headers[WARNING_HEADER] = quote(warning, safe=" ,:;/()#'")
         return response

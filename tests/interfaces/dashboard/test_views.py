@@ -244,46 +244,79 @@ def test_keys_are_shown(page: Any, ws: Workspace) -> None:
     page.wait_for_selector("dialog", state="detached")
 
 
-def test_knowledge_is_a_graph_by_tag_and_type(page: Any, ws: Workspace) -> None:
+def known(ws: Workspace, count: int) -> list[dict[str, Any]]:
+    """A graph of so many parts: a few hubs that all others use, and one that nothing leads to."""
     nodes = [
-        {"id": f"Part{n}", "type": "component", "summary": f"Part {n}", "tags": [f"t{n % 3}"]}
-        for n in range(30)
-    ]
+        {"id": f"Part{n}", "type": ("component", "interface")[n % 2], "summary": f"Part {n}",
+         "tags": [f"t{n % 9}"]}
+        for n in range(count)
+    ]  # fmt: skip
     edges = [
-        {"source": "Part0", "relation": "relates_to", "target": f"Part{n}"} for n in range(1, 30)
+        {"source": f"Part{n}", "relation": "relates_to", "target": f"Part{n % 9}"}
+        for n in range(9, count - 1)
     ]
-    ws.knowledge.add(nodes=nodes, edges=edges, agent="planner", task="T-1")
-    visit(page, page.url + "knowledge?type=component")
-    assert "30 nodes" in page.locator("main").inner_text()
-    picture = page.locator("#graph")
-    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
-    before = picture.bounding_box()["width"]
-    page.keyboard.press("+")
-    ws.knowledge.add(nodes=[{**nodes[0], "id": "Part30"}], agent="planner", task="T-1")
-    page.wait_for_selector("text=31 nodes")
-    assert picture.bounding_box()["width"] > before * 1.2, "a refresh leaves what was zoomed"
+    for first in range(0, count, 200):
+        ws.knowledge.add(nodes=nodes[first : first + 200], agent="planner", task="T-1")
+    for first in range(0, len(edges), 200):
+        ws.knowledge.add(edges=edges[first : first + 200], agent="planner", task="T-1")
+    return nodes
+
+
+def test_a_graph_of_a_thousand_nodes_can_be_read(page: Any, ws: Workspace) -> None:
+    """All are drawn, the same each time, and the table has them; labels appear as one zooms in."""
+    nodes = known(ws, 1_000)
+    visit(page, page.url + "knowledge")
+    page.wait_for_selector("#graph[data-labels]")
+    assert int(page.get_attribute("#graph", "data-nodes")) >= 1_000
+    assert page.locator("#nodes tbody tr", has_text="Part").count() >= 990
+    far = page.get_attribute("#graph", "data-labels")
+    picture = page.evaluate("document.getElementById('graph').toDataURL()")
+    page.reload()
+    page.wait_for_selector("#graph[data-labels]")
+    assert page.evaluate("document.getElementById('graph').toDataURL()") == picture
+    page.keyboard.press("/")
+    page.keyboard.type("part777")
+    page.wait_for_selector("#graph-count:has-text('1 of')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#graph[data-selected=Part777]")
+    about = page.locator("#graph-about")
+    assert "Part 777" in about.inner_text()
+    about.locator("button >> text=Part3").click()
+    page.wait_for_selector("#graph[data-selected=Part3]")
+    page.fill("#graph-find", "")
+    page.focus("#graph")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#graph[data-selected='']")
+    for _ in range(6):
+        page.keyboard.press("+")
+    page.wait_for_selector("#graph:not([data-scale^='0'])")
+    near = page.get_attribute("#graph", "data-labels")
+    labels = [[int(number) for number in each.split(" of ")] for each in (far, near)]
+    assert labels[0][0] / labels[0][1] < 0.3 < labels[1][0] / labels[1][1]
+    scale = page.get_attribute("#graph", "data-scale")
+    ws.knowledge.add(nodes=[{**nodes[0], "id": "Late"}], agent="planner", task="T-1")
+    page.wait_for_selector(f"h1 >> text={len(ws.knowledge.graph().nodes):,} nodes")
+    assert page.get_attribute("#graph", "data-scale") == scale, "a refresh leaves what was zoomed"
     page.keyboard.press("0")
-    assert picture.bounding_box()["width"] == before
-    page.select_option("select[name=tag]", "t1")
+    page.wait_for_selector(f"#graph:not([data-scale='{scale}'])")
+
+
+def test_knowledge_is_shown_by_tag_and_type(page: Any, ws: Workspace) -> None:
+    known(ws, 90)
+    visit(page, page.url + "knowledge?type=interface")
+    page.wait_for_selector("#graph[data-nodes='45']")
+    page.fill("[name=tag]", "t1")
+    page.keyboard.press("Enter")
     page.wait_for_url(re.compile("tag=t1"))
+    page.wait_for_selector("#graph[data-nodes='5']")
+    page.focus("#graph")
+    page.keyboard.press("]")
+    page.wait_for_selector("#graph[data-selected=Part1]")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("around=Part1"))
     page.wait_for_selector("#audit h2")
-
-
-def test_a_graph_of_a_thousand_nodes_can_be_read(server: Served, ws: Workspace) -> None:
-    """The table has all; the picture has the best connected, and says how many it leaves out."""
-    nodes = [
-        {"id": f"Part{n}", "type": "component", "summary": f"Part {n}", "tags": [f"t{n % 9}"]}
-        for n in range(1_000)
-    ]
-    for first in range(0, 1_000, 100):
-        ws.knowledge.add(nodes=nodes[first : first + 100], agent="planner", task="T-1")
-    token = server.token("ann", "read")
-    shown = ask(server.port, "GET", "/knowledge?type=component", token=token).body.decode()
-    assert shown.count("/knowledge?around=Part") == 1_000
-    picture = ask(server.port, "GET", "/knowledge.svg?type=component", token=token).body.decode()
-    assert "Left out: 940 nodes" in picture
-    few = ask(server.port, "GET", "/knowledge?tag=t1", token=token).body.decode()
-    assert few.count("/knowledge?around=Part") == 111
+    page.click("text=Show all")
+    page.wait_for_selector("#graph[data-labels]")
 
 
 def test_a_broken_record_is_red_with_where_it_is(browser: Any, tmp_path: Path) -> None:

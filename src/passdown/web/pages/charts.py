@@ -15,6 +15,7 @@ from passdown.web.pages.markup import (
     Html,
     address,
     ago,
+    field,
     left_out,
     link,
     loaded_later,
@@ -25,7 +26,6 @@ from passdown.web.pages.markup import (
 )
 from passdown.web.pages.page import Page, check_part
 from passdown.web.pages.task import chip, item_link
-from passdown.web.requests import ApiResult
 from passdown.workspace.growth import recorded_growth
 from passdown.workspace.streams import may_record
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _WIDTH, _BAR, _GAP, _LABEL = 720, 18, 8, 190
 _NODES = 1_000
+_TAGS = 500
+_JOURNAL = 50
 
 
 def bars(rows: Sequence[tuple[str, Sequence[tuple[int, str]]]], title: str) -> Html:
@@ -218,63 +220,93 @@ def _switches(growth: Any) -> Html:
     return section("Switches", key, bars(rows, "Tokens in context at each switch"))
 
 
-def _selection(call: ApiRequest) -> dict[str, Any]:
-    given = {name: str(call.arguments.get(name, "")) for name in ("type", "tag", "around")}
-    return {
-        "types": [given["type"]] if given["type"] else (),
-        "tags": [given["tag"]] if given["tag"] else (),
-        "around": [given["around"]] if given["around"] else (),
-    }
-
-
 def knowledge_page(call: ApiRequest) -> Page:
-    """The graph, by tag and type; the journal; the audit is loaded after the page."""
-    ws, chosen = call.workspace, _selection(call)
-    graph = ws.knowledge.graph(**chosen)
-    kinds = Counter(node.type for node in graph.nodes)
-    tags = Counter(each for node in graph.nodes for each in node.tags)
+    """The graph, by tag and type, which a script draws; the journal; the audit is loaded after the
+    page.
+    """
     given = {name: str(call.arguments.get(name, "")) for name in ("type", "tag", "around")}
+    types, tags, around = ([value] if value else () for value in given.values())
+    graph = call.workspace.knowledge.graph(types=types, tags=tags, around=around)
     rows = [
-        (link(address("knowledge", around=node.id), node.id[:120], class_="item"), chip(node.type),
-         node.summary[:300], ", ".join(node.tags[:8]))
+        (link(address("knowledge", around=node.id), text(node.id, 120), class_="item"),
+         chip(node.type), node.summary, ", ".join(node.tags))
         for node in graph.nodes[:_NODES]
     ]  # fmt: skip
-    source = address("knowledge.svg", **given)
-    picture = tag(
-        "div",
-        tag("img", src=source, alt="The graph; the table below has it as text", id="graph"),
-        class_="zoom",
-        tabindex="0",
-        role="region",
-        aria_label="Graph",
-    )
-    zoom = [
-        tag("button", label, tag("kbd", key), type="button", data_key=key, data_zoomed=by)
-        for label, key, by in (("Larger", "+", "1.25"), ("Smaller", "-", "0.8"), ("Fit", "0", "0"))
-    ]
-    form = tag(
-        "form",
-        choices("type", "type", tuple(sorted(NODE_TYPES)), given["type"], "all"),
-        choices("tag", "tag", tuple(name for name, _ in tags.most_common(50)), given["tag"], "all"),
-        tag("button", "Show"),
-        given["around"] and link("/knowledge", f"around {given['around'][:60]}: show all"),
-        class_="inline",
-        data_auto=True,
-    )
-    count = f"{counted(len(graph.nodes), 'node')}, {counted(len(graph.edges), 'edge')}: "
-    count += ", ".join(f"{number} {kind}" for kind, number in kinds.most_common(6))
-    head = ("node", "type", "summary", "tags")
+    source = address("api", "graph", types=given["type"], tags=given["tag"], around=given["around"])
+    table_of = table(("node", "type", "summary", "tags"), rows)
+    nodes = [
+        *_drawn_graph(graph, source, given["around"]),
+        tag("details", tag("summary", "All nodes as a table"), table_of,
+            left_out(len(graph.nodes) - len(rows)), id="nodes"),
+    ]  # fmt: skip
+    none = "Nothing is known yet. Handoffs, decisions and passdown knowledge add bring nodes."
+    if any(given.values()):
+        none = "No node has this."
+    journal = call.workspace.knowledge.journal(limit=_JOURNAL)
     return Page(
         "Knowledge",
-        tag("h1", "Knowledge"),
-        form,
-        tag("p", count, class_="note"),
-        *((picture, tag("p", *zoom, class_="acts left")) if graph.nodes else ()),
-        section("Nodes", table(head, rows) or tag("p", "No nodes.", class_="note")),
-        section("Journal", *_journal(ws.knowledge.journal(limit=50))),
+        tag("h1", "Knowledge", tag("span", _counts(graph), class_="note")),
+        _knowledge_form(graph, given),
+        *(nodes if rows else [tag("p", none, class_="empty")]),
+        section("Journal", *_journal(journal)),
         loaded_later("audit", "/knowledge/audit", "Auditing…"),
-        api=address("api", "graph"),
+        api=source,
+    )
+
+
+def _counts(graph: Any) -> str:
+    return f"{counted(len(graph.nodes), 'node')}, {counted(len(graph.edges), 'edge')}"
+
+
+def _knowledge_form(graph: Any, given: dict[str, str]) -> Html:
+    tags = Counter(each for node in graph.nodes for each in node.tags)
+    listed = [tag("option", value=name) for name, _ in tags.most_common(_TAGS)]
+    around = given["around"]
+    return tag(
+        "form",
+        choices("type", "type", tuple(sorted(NODE_TYPES)), given["type"], "all"),
+        tag("label", "tag ",
+            tag("input", type="text", name="tag", list="tags", value=given["tag"])),
+        tag("datalist", *listed, id="tags"),
+        tag("button", "Show"),
+        around and [tag("span", "around ", tag("strong", text(around, 60))),
+                    tag("input", type="hidden", name="around", value=around)],
+        any(given.values()) and link("/knowledge", "Show all"),
+        class_="inline",
+        data_auto=True,
     )  # fmt: skip
+
+
+def _drawn_graph(graph: Any, source: str, around: str) -> list[Html]:
+    """The canvas that a script draws on, with its legend and its keys."""
+    label = f"Graph of {_counts(graph)}; the table below has it as text"
+    kinds = Counter(node.type for node in graph.nodes)
+    legend = [
+        link(
+            address("knowledge", type=kind), tag("span", class_=f"dot {kind}"), f"{kind} {count:,}"
+        )
+        for kind, count in kinds.most_common()
+    ]
+    keys = (("Larger", "+", "larger"), ("Smaller", "-", "smaller"), ("Fit", "0", "fit"),
+            ("Previous node", "[", "back"), ("Next node", "]", "next"))  # fmt: skip
+    buttons = [
+        tag("button", name, tag("kbd", key, aria_hidden="true"), type="button", data_key=key,
+            data_graph=does)
+        for name, key, does in keys
+    ]  # fmt: skip
+    find = tag("input", type="search", id="graph-find", data_search=True, data_keep=True)
+    return [
+        tag("p", *legend, class_="legend"),
+        tag(
+            "div",
+            tag("canvas", id="graph", tabindex="0", role="application", aria_label=label,
+                data_source=source, data_around=around or None, data_keep=True),
+            tag("aside", id="graph-about", hidden=True, data_keep=True, aria_live="polite"),
+            class_="graph",
+        ),
+        tag("p", tag("label", "Find a node ", find), *buttons, class_="acts left"),
+        tag("p", id="graph-count", class_="note", role="status", data_keep=True),
+    ]  # fmt: skip
 
 
 def _journal(journal: Any) -> list[Html]:
@@ -284,7 +316,7 @@ def _journal(journal: Any) -> list[Html]:
         for each in journal.context_map
     ]  # fmt: skip
     trouble = [
-        tag("li", str(each.get("blocker") or each.get("issue") or each.get("items", ""))[:300])
+        tag("li", field(each.get("blocker") or each.get("issue") or each.get("items", ""), 300))
         for each in (*journal.active_blockers, *journal.gotchas)
     ]
     head = ("file", "component", "notes", "task", "agent")
@@ -314,9 +346,3 @@ def _addresses(finding: Any) -> list[object]:
     named: list[str] = [finding["item"]] if isinstance(finding, dict) else finding
     listed = [named] if isinstance(named, str) else named
     return [[item_link(each) if "#" in each else each, " "] for each in listed]
-
-
-def knowledge_picture(call: ApiRequest) -> ApiResult:
-    """The graph as a picture, for the page."""
-    text = call.workspace.knowledge.render("svg", **_selection(call))
-    return ApiResult(None, text=text, media="image/svg+xml")

@@ -30,14 +30,6 @@ def style_text() -> str:
         return file.read()
 
 
-POLICIES = {
-    "text/html": CONTENT_POLICY,
-    "image/svg+xml": "default-src 'none'; style-src 'unsafe-inline'; sandbox; "
-    "frame-ancestors 'none'",
-}
-"""What a browser may load, by what it shows; a picture has its own styles and nothing else."""
-
-
 class NavigationEntry(NamedTuple):
     """A view in the list: its path, its name, and the key that follows `g`."""
 

@@ -14,7 +14,6 @@ from passdown.web.pages.charts import (
     audit_page,
     growth_page,
     knowledge_page,
-    knowledge_picture,
     run_page,
     runs_page,
 )
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from passdown.web.pages.page import Page
 
 HTML = "text/html"
-_GRAPH = ("type", "tag", "around")
 _MEDIA = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -74,13 +72,10 @@ def page_routes() -> tuple[ApiRoute, ...]:
         _page("runs", "/runs", runs_page, is_heavy=True),
         _page("run", "/runs/{run}", run_page),
         _page("growth", "/growth", growth_page, "task"),
-        _page("knowledge", "/knowledge", knowledge_page, *_GRAPH, is_heavy=True),
+        _page("knowledge", "/knowledge", knowledge_page, "type", "tag", "around", is_heavy=True),
         _page("audit", "/knowledge/audit", audit_page, "again"),
         _page("integrity", "/integrity", integrity_page),
         _page("verified", "/integrity/verified", verified_page, "again"),
-        _page("graph", "/knowledge.svg", attention_page, *_GRAPH, is_heavy=True)._replace(
-            function=knowledge_picture, media=(("", "image/svg+xml"),)
-        ),
     )
 
 

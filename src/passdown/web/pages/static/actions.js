@@ -50,9 +50,12 @@ export function say(text, isError = false) {
 
 export function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
+  made.append(...children.map((child) => (typeof child === "string" ? visible(child) : child)));
   return made;
 }
+
+// Invisible and bidirectional control characters as escapes, as the server writes them.
+export const visible = (text) => text.replace(/(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
 
 // Ask for some fields in a dialog, which stays open with what was typed until the call succeeds.
 function ask(title, fields, known, call) {

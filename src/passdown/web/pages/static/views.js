@@ -1,6 +1,7 @@
 // What single views do: parts that are loaded later, search as one types, the budget of a brief.
 import { page, morph, rows } from "./live.js";
-import { element, run, say } from "./actions.js";
+import { element, run, say, visible } from "./actions.js";
+import { startGraph } from "./graph.js";
 
 const begun = new WeakSet();
 
@@ -11,10 +12,11 @@ export function startViews(hasNews = true) {
   if (hasNews) document.querySelectorAll("[data-brief]").forEach((form) => begun.has(form) && form.dispatchEvent(new Event("input")));
   each("[data-brief]", brief);
   each("form[data-typed]", typed);
-  each("form[data-auto]", (form) => form.addEventListener("change", (event) => event.target.matches("select") && form.requestSubmit()));
+  each("form[data-auto]", (form) => form.addEventListener("change", (event) => event.target.matches("select, [list]") && form.requestSubmit()));
   each("#filter", filter);
   each("[data-column]", drop);
-  each("[data-zoomed]", zoom);
+  if (hasNews) document.querySelectorAll("canvas").forEach((graph) => begun.has(graph) && graph.dispatchEvent(new Event("reload")));
+  each("canvas", startGraph);
   hide(document.getElementById("filter"));
   tally();
 }
@@ -82,9 +84,9 @@ function brief(form) {
     const answers = await Promise.all([fetch(`${form.dataset.brief}/brief?${query}&record=false`), fetch(`${form.dataset.brief}/left-out?${query}`)]);
     const [made, left] = await Promise.all(answers.map((each) => each.json()));
     if (mine !== asked) return;
-    text.textContent = answers[0].ok ? made.text : made.detail;
+    text.textContent = visible(answers[0].ok ? made.text : made.detail);
     count.textContent = answers[0].ok ? `${made.tokens} of ${budget.value} tokens, ${made.shown.length} items, ${left.items?.length ?? 0} left out` : "";
-    rest.replaceChildren(...(left.items?.length ? [element("h3", {}, "Left out, in the order in which a larger budget shows them"), element("p", {}, ...left.items.slice(0, 60).flatMap((each) => [element("a", { href: `/items/${encodeURIComponent(each)}` }, each), " "]))] : []));
+    rest.replaceChildren(...(left.items?.length ? [element("h3", {}, "Left out, in the order in which a larger budget shows them"), element("p", {}, ...left.items.slice(0, 60).flatMap((each) => [element("a", { href: `/items/${encodeURIComponent(each)}` }, each), " "]), left.items.length > 60 ? `and ${left.items.length - 60} more` : "")] : []));
   };
   let timer;
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(show, 90); });
@@ -134,15 +136,5 @@ function drop(column) {
       if (isStatus || isPhase) return run(button, isPhase ? { phase: name } : {});
     }
     if (card && !column.contains(card)) say(`A task isn't made ${name} here; hand it over, cancel it or reopen it.`, true);
-  });
-}
-
-// A picture larger or smaller; what doesn't fit is scrolled.
-function zoom(button) {
-  button.addEventListener("click", () => {
-    const picture = document.getElementById("graph");
-    const by = Number(button.dataset.zoomed);
-    picture.style.maxWidth = by ? "none" : "";
-    picture.style.width = by ? `${Math.max(100, picture.clientWidth * by)}px` : "";
   });
 }
