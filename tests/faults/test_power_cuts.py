@@ -14,8 +14,8 @@ import passdown
 from passdown import Settings
 from passdown.core.kinds import task_of
 from passdown.errors import PassdownError
-from passdown.ledger import Entry, Ledger
 from passdown.ledger.verification import verify
+from passdown.ledger.writer import Entry, Ledger
 from passdown.store.sqlite import SqliteStore
 from tests.faults.cut_disk import Disk
 from tests.faults.tools import seeded, soak_count, write

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -195,8 +197,6 @@ def test_a_list_of_tasks_is_followed_from_call_to_call(repository: Path) -> None
 
 
 def test_what_was_changed_before_the_session_is_not_its_work(repository: Path) -> None:
-    import os
-
     (repository / "before.py").write_text("1\n", "utf-8")
     os.utime(repository / "before.py", (1_000_000_000, 1_000_000_000))
     host = Host(repository)
@@ -206,6 +206,50 @@ def test_what_was_changed_before_the_session_is_not_its_work(repository: Path) -
     git(repository, "commit", "-qm", "committed work counts as well")
     host.fires("stop", stop_hook_active=True)
     assert [each["path"] for each in draft_of(repository)["artifacts"]] == ["after.py"]
+
+
+def test_a_stop_starts_git_once_and_only_where_something_was_committed_again(
+    repository: Path, tmp_path: Path
+) -> None:
+    real, calls = str(shutil.which("git")), tmp_path / "calls"
+    fake = tmp_path / "bin/git"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\necho >> '{calls}'\nexec '{real}' \"$@\"\n", "utf-8")
+    fake.chmod(0o755)
+    git(repository, "config", "filter.lfs.clean", "git-lfs clean")
+    host = Host(repository)
+    host.env["PATH"] = f"{fake.parent}{os.pathsep}{host.env['PATH']}"
+    host.fires("session-start", source="startup")
+    (repository / "new.py").write_text("1\n", "utf-8")
+    host.fires("stop")
+    assert calls.read_text("utf-8").count("\n") == 1
+    git(repository, "add", "new.py")
+    git(repository, "commit", "-qm", "second")
+    host.fires("stop")
+    assert calls.read_text("utf-8").count("\n") == 3
+    assert draft_of(repository)["artifacts"] == [{"path": "new.py", "change": "created"}]
+
+
+def test_a_project_below_the_top_of_its_repository_has_its_own_files_alone(
+    repository: Path, cli: Run
+) -> None:
+    inner = repository / "inner dir"
+    inner.mkdir()
+    cli("init", str(inner))
+    host = Host(inner)
+    host.fires("session-start", source="startup")
+    (inner / "mine.py").write_text("1\n", "utf-8")
+    (inner / "staged.py").write_text("1\n", "utf-8")
+    (repository / "theirs.py").write_text("1\n", "utf-8")
+    git(repository, "add", "inner dir/staged.py")
+    (repository / "gone.py").unlink()
+    host.fires("stop")
+    (draft,) = (inner / ".passdown/drafts").glob("*.yaml")
+    given = yaml.safe_load(draft.read_text("utf-8"))
+    assert given["artifacts"] == [
+        {"path": "mine.py", "change": "created"},
+        {"path": "staged.py", "change": "created"},
+    ]
 
 
 def test_in_a_worktree_the_files_are_its_own(repository: Path, tmp_path: Path) -> None:

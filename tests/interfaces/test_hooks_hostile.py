@@ -90,6 +90,35 @@ def test_a_filter_whose_name_no_option_can_hold_is_not_run(
     assert ran.exists(), "else this shows nothing"
 
 
+FILTERS = {
+    "included": "[include]\n\tpath = more\n",
+    "older form": "[filter.x]\n\t{}\n",
+    "after another": '[core][filter "x"] {}\n',
+    "in capitals": '[FILTER "x"]\n\t{}\n',
+    "quoted": '[filter "\\x"]\n\t{}\n',
+}
+
+
+@pytest.mark.promise("H-14")
+@pytest.mark.parametrize("form", FILTERS)
+def test_a_filter_is_not_run_however_its_settings_are_written(
+    repository: Path, tmp_path: Path, form: str
+) -> None:
+    ran = tmp_path / "ran"
+    clean = f"clean = \"touch '{ran}'; cat\""
+    (repository / ".git/more").write_text(f'[filter "x"]\n\t{clean}\n', "utf-8")
+    with (repository / ".git/config").open("a", encoding="utf-8") as file:
+        file.write(FILTERS[form].format(clean))
+    host = Host(repository)
+    host.fires("session-start", source="startup")
+    (repository / "a.md").write_text("two\n", "utf-8")
+    assert "T-1" in host.fires("stop").request
+    assert '"a.md", change: modify' in _draft(repository)
+    assert not ran.exists()
+    git(repository, "add", "a.md")
+    assert ran.exists(), "else this shows nothing"
+
+
 @pytest.mark.promise("H-14")
 def test_programs_that_a_submodule_names_are_not_run(repository: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,39 @@ def test_reading_verbs_load_nothing_heavy(
     code, modules = json.loads(done.stderr)
     assert code == 0
     assert HEAVY & set(modules) == set()
+
+
+def test_a_stop_opens_no_store_that_nobody_has_written_to_since(
+    filled: Path, project_root: Path
+) -> None:
+    """Agents stop at every turn; what the last look at the store has found still holds."""
+    subprocess.run(["git", "init", "-q"], cwd=filled, check=True)
+    call = json.dumps({"session_id": "s", "cwd": str(filled)})
+
+    def modules(event: str) -> set[str]:
+        source = (
+            "import sys, json\nfrom passdown.cli.main import main\n"
+            f"assert main(['hook', 'claude', '{event}']) == 0\n"
+            "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", source],
+            env={**os.environ, "PYTHONPATH": str(project_root / "src")},
+            cwd=filled,
+            input=call,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return set(json.loads(done.stderr))
+
+    assert "apsw" in modules("session-start")
+    for event in ("prompt-submit", "stop", "stop"):
+        assert {"apsw", "subprocess", "hashlib"} & modules(event) == set()
+    with passdown.open(str(filled)) as ws:
+        ws.warn("T-1", text="mind the gap", agent="a")
+    assert "apsw" in modules("stop")
+    assert "apsw" not in modules("stop")
 
 
 SERVED = """

@@ -20,7 +20,7 @@ from passdown.errors import GitError, InvalidInput, Problem
 from passdown.ledger.project_files import OWN_FOLDER, Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from passdown.core.checkout import Checkout
 
@@ -82,17 +82,66 @@ class Git:
 
     def without_filters(self) -> list[str]:
         """Options that switch off filters, which are programs; GitError if none can name one."""
-        try:
-            names = self.answer("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
-        except GitError:
-            return []
-        filters = {name.rpartition(".")[0] for name in names.split("\0") if name}
+        filters = _filters_in_settings(self._folder)
+        if filters is None:
+            try:
+                names = self.answer("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
+            except GitError:
+                return []
+            filters = {name.rpartition(".")[0] for name in names.split("\0") if name}
         if any("=" in name for name in filters):
             # What follows the first "=" of an option is its value.
             raise GitError("a filter of this repository has '=' in its name")
         settings = [f"{name}.{key}=" for name in sorted(filters) for key in ("clean", "process")]
         settings += [f"{name}.required=false" for name in sorted(filters)]
         return [part for setting in settings for part in ("-c", setting)]
+
+
+_FILTER = re.compile(r"""\s*\[filter[ \t]+"([^"\\]+)"\]\s*""", re.IGNORECASE)
+_MAX_SETTINGS = 1 << 18
+
+
+def _filters_in_settings(folder: str) -> set[str] | None:
+    """The filters that git's settings define, read from their files; None if only git can say.
+
+    That spares a process. A line that may define a filter in any other way than `[filter "NAME"]`,
+    or include a file, is left to git, and so are places of settings that aren't known here.
+    """
+    own = _git_folder(folder)
+    if os.name == "nt" or not own or any(name in os.environ for name in _MORE_SETTINGS):
+        return None
+    common = os.path.join(own, first_line(os.path.join(own, "commondir")))
+    home = os.path.expanduser("~")
+    user = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    files = [os.path.join(common, "config"), os.path.join(own, "config.worktree")]
+    files += [os.path.join(home, ".gitconfig"), os.path.join(user, "git", "config")]
+    found: set[str] = set()
+    for path in (*files, *_SYSTEM_SETTINGS):
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read(_MAX_SETTINGS)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        for line in text.splitlines():
+            word = line.lower()
+            if name := _FILTER.fullmatch(line):
+                found.add(f"filter.{name[1]}")
+            elif "[" in word and ("filter" in word or "include" in word):
+                return None
+        if len(text) == _MAX_SETTINGS:
+            return None
+    return found
+
+
+_MORE_SETTINGS = (
+    *("GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"),
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"),
+)
+_SYSTEM_SETTINGS = tuple(
+    f"{prefix}/etc/gitconfig" for prefix in ("", "/usr/local", "/opt/homebrew", "/opt/local")
+)
 
 
 def _inherited() -> dict[str, str]:
@@ -111,6 +160,9 @@ def run_program(
     It is ended with whatever it started when that takes too long (then TimeoutError is raised):
     what is left behind would hold the output open. Raises OSError if it can't be started.
     """
+    if not given and not options.get("pass_fds") and "env" in options and os.name != "nt":
+        with suppress(NotImplementedError):
+            return _run_alone(words, timeout_s, options["env"])
     import signal
     import subprocess
 
@@ -129,6 +181,76 @@ def run_program(
     return process.returncode, out, err
 
 
+_KILL = 9
+_PIECE = 1 << 16
+
+
+def _run_alone(
+    words: Sequence[str], timeout_s: float, env: Mapping[str, str]
+) -> tuple[int, bytes, bytes]:
+    """Run a program without input, as `run_program` does, and without `subprocess`: loading that
+    takes a hook as long as git takes. Raises NotImplementedError where the system can't.
+    """
+    import time
+
+    ends = time.monotonic() + timeout_s
+    pipes = (os.pipe(), os.pipe())
+    begins = [begin for begin, _ in pipes]
+    process, code = 0, None
+    try:
+        process = _spawned(words, env, pipes)
+        outputs = _read_all(begins, ends)
+        while outputs and code is None and time.monotonic() < ends:
+            ended, status = os.waitpid(process, os.WNOHANG)
+            code = os.waitstatus_to_exitcode(status) if ended else time.sleep(0.0005)
+    finally:
+        for begin in begins:
+            os.close(begin)
+        if process and code is None:
+            with suppress(OSError):
+                os.killpg(process, _KILL)
+            os.waitpid(process, 0)
+    if code is None:
+        raise TimeoutError
+    return code, outputs[0], outputs[1]
+
+
+def _spawned(words: Sequence[str], env: Mapping[str, str], pipes: Iterable[tuple[int, int]]) -> int:
+    """Start a program that writes into two pipes; gives its process."""
+    try:
+        ends = [end for _, end in pipes]
+        if min(ends) <= 3:
+            raise NotImplementedError  # a stream of this process is closed, and its number in use
+        actions: list[Any] = [(os.POSIX_SPAWN_DUP2, end, at) for at, end in enumerate(ends, 1)]
+        actions += [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+        return os.posix_spawnp(words[0], list(words), env, file_actions=actions, setsid=True)
+    finally:
+        for _, end in pipes:
+            os.close(end)
+
+
+def _read_all(begins: list[int], ends: float) -> list[bytes]:
+    """What comes out of pipes until they are closed; nothing if that takes too long."""
+    import select
+    import time
+
+    poll, found = select.poll(), dict.fromkeys(begins, b"")
+    for begin in begins:
+        poll.register(begin)
+    left = len(begins)
+    while left:
+        ready = poll.poll(max(0.0, ends - time.monotonic()) * 1_000)
+        if not ready:
+            return []
+        for begin, _ in ready:
+            piece = os.read(begin, _PIECE)
+            found[begin] += piece
+            if not piece:
+                poll.unregister(begin)
+                left -= 1
+    return list(found.values())
+
+
 _REF = "ref: "
 _BRANCH = f"{_REF}refs/heads/"
 _COMMIT = r"[0-9a-f]{40}([0-9a-f]{24})?"
@@ -137,7 +259,7 @@ _NAMED = "gitdir:"
 
 def has_git(folder: str) -> bool:
     """Whether a folder is inside a git repository."""
-    return bool(_git_folder(folder))
+    return bool(_git_place(folder))
 
 
 def current_branch(folder: str) -> str:
@@ -163,12 +285,16 @@ def current_commit(folder: str) -> str:
 
 def _git_folder(folder: str) -> str:
     """The git folder of the nearest repository; a worktree's is named in a file."""
+    place = _git_place(folder)
+    return place if os.path.isdir(place) else named_git_folder(os.path.dirname(place))
+
+
+def _git_place(folder: str) -> str:
+    """The nearest `.git`, a folder or a file; empty where there is none."""
     while True:
-        path = os.path.join(folder, ".git")
-        if os.path.isdir(path):
-            return path
-        if os.path.isfile(path):
-            return named_git_folder(folder)
+        place = os.path.join(folder, ".git")
+        if os.path.isdir(place) or os.path.isfile(place):
+            return place
         above = os.path.dirname(folder)
         if above == folder:
             return ""
@@ -268,7 +394,7 @@ def compare_with_git(
     git = Git(root, timeout_s)
     tracked: set[str] = set()
     try:
-        changed = _changed_paths(git)
+        changed = _changed_paths(root, git).keys()
         project = Project(root, os.path.join(root, OWN_FOLDER, "ledger.db"))
         reasons = {path: _difference(project, path, named[path]) for path in named}
         asked = [path for path in named if not reasons[path] and _normalised(path) not in changed]
@@ -309,20 +435,24 @@ def _normalised(path: str, form: Literal["NFC", "NFD"] = "NFC") -> str:
     return unicodedata.normalize(form, path)
 
 
-def _changed_paths(git: Git, renames: str = "--no-renames") -> set[str]:
-    """The paths that differ from the last commit, relative to the project, without Passdown's.
+def _changed_paths(root: str, git: Git, renames: str = "--no-renames") -> dict[str, str]:
+    """The paths that differ from the last commit, relative to the project, without Passdown's, each
+    with git's two letters: how it differs in the index, and then on disk.
 
     With `--renames` a renamed file is listed by its new name alone, otherwise by both.
     """
-    prefix = git.answer("rev-parse", "--show-prefix").removesuffix("\n")
     answer = git.answer(*git.without_filters(), *_STATUS, renames, "--", ".")
-    paths: set[str] = set()
+    top = os.path.realpath(os.path.dirname(_git_place(root)))
+    below = os.path.relpath(os.path.realpath(root), top).replace(os.sep, "/")
+    prefix = "" if below == "." else f"{below}/"
+    paths: dict[str, str] = {}
     entries = iter(_fields(answer))
     for entry in entries:
         if "R" in entry[:2] or "C" in entry[:2]:
             next(entries, "")  # the name that it had
-        paths.add(_normalised(entry[3:].removeprefix(prefix)))
-    return {path for path in paths if path.split("/")[0] != OWN_FOLDER}
+        path = _normalised(entry[3:].removeprefix(prefix))
+        paths[path] = "M " if path in paths else entry[:2]  # removed from the index, and untracked
+    return {path: word for path, word in paths.items() if path.split("/")[0] != OWN_FOLDER}
 
 
 MAX_PATCH_BYTES = 4 << 20
@@ -347,7 +477,7 @@ def checkout_of(root: str) -> Checkout | None:
     git = Git(root, _PATCH_TIMEOUT_S)
     try:
         commit = git.answer("rev-parse", "--verify", "HEAD").strip()
-        found = sorted(_changed_paths(git))
+        found = sorted(_changed_paths(root, git))
     except GitError:
         return None
     return Checkout(current_branch(root), commit, len(found), tuple(found[:MAX_FILES_LISTED]))
@@ -421,22 +551,28 @@ def changed_since(
     if timeout_s <= 0 or not has_git(root):
         return None
     git = Git(root, timeout_s)
-    base = commit if re.fullmatch(_COMMIT, commit) else "HEAD"
     try:
-        new = _fields(git.answer(*_UNTRACKED, "--", "."))
-        filters = git.without_filters()
+        found = {path: _change(word) for path, word in _changed_paths(root, git).items()}
     except GitError:
         return None
-    try:
-        fields = _fields(git.answer(*filters, *_NAME_STATUS, base, "--", "."))
-    except GitError:  # there is no such commit
-        fields = []
-    words = {"A": "created", "D": "delete"}
-    found = [ChangedFile(path, "created") for path in new]
-    for status, path in zip(fields[::2], fields[1::2], strict=False):
-        found.append(ChangedFile(path, words.get(status[:1], "modify")))
+    if re.fullmatch(_COMMIT, commit) and commit != current_commit(root):
+        # Committed since then; what is gone again, or is no commit here, has nothing to add.
+        with suppress(GitError):
+            fields = _fields(git.answer(*_NAME_STATUS, commit, "HEAD", "--", "."))
+            for word, path in zip(fields[::2], fields[1::2], strict=False):
+                found.setdefault(_normalised(path), _change(word))
     own = f"{OWN_FOLDER}/"
-    return sorted(e for e in found if not e.path.startswith(own) and _is_recent(root, e, since))
+    kept = (ChangedFile(path, change) for path, change in found.items() if change)
+    return sorted(e for e in kept if not e.path.startswith(own) and _is_recent(root, e, since))
+
+
+def _change(letters: str) -> str:
+    """What happened to a file, by git's letters; empty if it came and went."""
+    if letters[1:] == "D" and letters[0] == "A":
+        return ""
+    if "D" in letters:
+        return "delete"
+    return "created" if letters[0] in "A?" else "modify"
 
 
 def _fields(answer: str) -> list[str]:
@@ -466,7 +602,7 @@ def uncommitted_paths(root: str) -> list[str]:
     Raises InvalidInput where git can't say.
     """
     try:
-        return sorted(_changed_paths(Git(root, _STATUS_TIMEOUT_S), "--renames"))
+        return sorted(_changed_paths(root, Git(root, _STATUS_TIMEOUT_S), "--renames"))
     except GitError as error:
         fix = "name the files with --changed"
         problem = Problem("changed_git", "no_git", error.message[:200], "a git repository", fix)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core import kinds
 from passdown.core.documents import LISTS, item_document, state_document
-from passdown.core.fold import Replayed
 from passdown.core.items import fact_text
 from passdown.core.record import Record
 from passdown.core.results import ArtifactStatus, Changes, Item, LogEntry, StateDiff
@@ -17,8 +16,11 @@ from passdown.core.rows import ItemRow, LinkRow, TaskRow
 from passdown.core.types import NEWEST, JsonObject
 from passdown.errors import NotFound, unknown_task
 from passdown.ledger.channel import CHANNEL_FIELD
-from passdown.ledger.project_files import Project
 from passdown.store.statements import Reader
+
+if TYPE_CHECKING:
+    from passdown.core.fold import Replayed
+    from passdown.ledger.project_files import Project
 
 
 def state(reader: Reader, task: str, version: int | None = None) -> JsonObject:

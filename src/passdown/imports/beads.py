@@ -25,8 +25,8 @@ from passdown.imports.job import (
     texts_of,
     without_cycles,
 )
-from passdown.ledger import Entry
 from passdown.ledger.gates import cycle_problems, entry_guard
+from passdown.ledger.writer import Entry
 from passdown.workspace.entries import create_task
 from passdown.workspace.handoff import hand_off
 

@@ -36,7 +36,7 @@ from passdown.workspace.location import Location
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from passdown.ledger import Written
+    from passdown.ledger.writer import Written
 
 
 Importer = Callable[[ImportJob], None]

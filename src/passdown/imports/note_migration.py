@@ -33,8 +33,8 @@ from passdown.errors import Conflict, InvalidInput, KeyReused, NotFound, Problem
 from passdown.history.git import run_program
 from passdown.imports.note_blocks import NoteItem, clean, is_report, open_fence, report_fault
 from passdown.imports.note_items import NoteExtraction, NoteSpan, extract_note
-from passdown.ledger import Entry
 from passdown.ledger.durable_files import replace_file
+from passdown.ledger.writer import Entry
 from passdown.workspace.context import Context
 from passdown.workspace.entries import create_task
 from passdown.workspace.files import bytes_at, is_beneath, path_type_problems, wrong_type

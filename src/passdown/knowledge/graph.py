@@ -147,8 +147,8 @@ def _listed(values: Iterable[T], path: str) -> list[T]:
 def _written(
     context: Context, whose: tuple[str, str, str], body: JsonObject, warnings: list[Problem]
 ) -> Receipt:
-    from passdown.ledger import Entry
     from passdown.ledger.gates import entry_guard
+    from passdown.ledger.writer import Entry
     from passdown.workspace.entries import workspace_task, write_entry
 
     task, agent, key = whose

@@ -29,8 +29,9 @@ from passdown.errors import (
     raise_problems,
 )
 from passdown.history.state import item_documents, mark_superseded
-from passdown.ledger import Entry, gates
+from passdown.ledger import gates
 from passdown.ledger.durable_files import with_retries
+from passdown.ledger.writer import Entry
 from passdown.search.existing import memory_warnings
 from passdown.store.statements import Reader
 from passdown.workspace.context import Context

@@ -38,7 +38,6 @@ from passdown.errors import (
     limited_problems,
     raise_problems,
 )
-from passdown.ledger import Entry
 from passdown.ledger.gates import (
     GateCheck,
     handoff_guard,
@@ -50,6 +49,7 @@ from passdown.ledger.gates import (
 from passdown.ledger.project_files import MISSING_FILE, FileOnDisk
 from passdown.ledger.writer import (
     CONTENT_KEY,
+    Entry,
     queries_ahead,
     repeated,
     repeated_record,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from passdown.core.intake import GivenHandoff
     from passdown.core.tokens import Counter
     from passdown.core.types import JsonObject
-    from passdown.ledger import Written
+    from passdown.ledger.writer import Written
     from passdown.store.statements import Reader
     from passdown.workspace.files import CallerFiles
 

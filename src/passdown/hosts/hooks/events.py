@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from passdown.core.values import NamedTuple
@@ -69,6 +70,16 @@ class HookContext(NamedTuple):
         patience = min(settings.lock_timeout_s, LOCK_WAIT_S)
         return Workspace(self.place, settings=settings._replace(lock_timeout_s=patience))
 
+    def store_stamp(self) -> str:
+        """What the files of the store are like, which every write changes; empty for a database."""
+        path = self.place.url.removeprefix("sqlite:///")
+        found: list[str] = []
+        for name in (path, f"{path}-wal") if path != self.place.url else ():
+            with suppress(OSError):
+                status = os.stat(name)
+                found.append(f"{status.st_ino}.{status.st_mtime_ns}.{status.st_size}")
+        return " ".join(found)
+
     def draft(self, task: str) -> str:
         """The path of a task's draft, as somebody in the host's folder names it."""
         from passdown.hosts.hooks.capture import draft_path
@@ -110,7 +121,7 @@ def _session_start(context: HookContext, session: HookSession) -> HookResponse:
             session, text = _briefed(context, workspace, session, choice, last=last)
         else:
             session, text = session._replace(told=""), messages.task_list_text(call.host, choice)
-    context.keep(session._replace(compacted=False))
+    context.keep(session._replace(compacted=False, store=context.store_stamp()))
     return HookResponse(text, about=f"brief of {session.told}" if session.told else "list of tasks")
 
 
@@ -180,6 +191,7 @@ def _briefed(
 
 
 def _bound(session: HookSession, task: TaskDetails) -> HookSession:
+    session = session._replace(holder=task.holder)
     if session.task == task.task:
         return session
     return session._replace(task=task.task, handoffs=handoffs_of(task))
@@ -347,10 +359,26 @@ def _checkpointed(
     from passdown.hosts.hooks import messages
 
     if workspace is None:
+        stamp = context.store_stamp()
+        is_known = session.holder and os.environ.get("PASSDOWN_TASK") in (None, session.task)
+        if stamp and stamp == session.store and is_known:
+            # Nothing was recorded since: its task is as it was.
+            choice = messages.TaskChoice(session.task, "as before", [])
+            return _with_draft(context, _captured(context, session), choice), choice
         with context.open_workspace() as opened:
-            return _checkpointed(context, session, opened)
+            session, choice = _checkpointed(context, session, opened)
+        return session._replace(store=stamp if choice.task else ""), choice
     choice = messages.choose_task(workspace, session, "")
     return _checkpoint(context, workspace, session, choice), choice
+
+
+def _captured(context: HookContext, session: HookSession) -> HookSession:
+    """The session with what its transcript shows."""
+    from passdown.hosts.hooks import capture
+
+    session, fault = capture.capture_session(session, context.call, context.place.root)
+    context.faults.extend([fault] if fault else [])
+    return session
 
 
 def _checkpoint(
@@ -358,32 +386,39 @@ def _checkpoint(
 ) -> HookSession:
     from passdown.hosts.hooks import capture, messages
 
-    folder, root = context.place.folder, context.place.root
-    session, fault = capture.capture_session(session, context.call, root)
-    context.faults.extend([fault] if fault else [])
+    session = _captured(context, session)
     task = messages.task_of(workspace, choice.task or session.task)
-    session = _bound(session, task) if task else session
+    session = _bound(session, task) if task else session._replace(holder="")
     if task and handoffs_of(task) > session.handoffs:
         # Handed off: that handoff has what was seen so far, and a new turn begins.
-        capture.archive_draft(folder, task.task)
+        capture.archive_draft(context.place.folder, task.task)
         fresh = HookSession(transcript=session.transcript, read_to=session.read_to)
         fresh = fresh._replace(task=choice.task, agent=session.agent, told=session.told)
         fresh = fresh._replace(used_tokens=session.used_tokens, understood=session.understood)
+        fresh = fresh._replace(holder=task.holder if choice.task else "")
         return fresh._replace(handoffs=handoffs_of(task), started=time.time())
     if not choice.task and (task or choice.tasks):
         return session._replace(unfinished=False)  # several tasks are open, or its own was closed
-    changed = capture.changed_files(session, root, context.left_s(_GIT_S))
+    return _with_draft(context, session, choice)
+
+
+def _with_draft(context: HookContext, session: HookSession, choice: TaskChoice) -> HookSession:
+    """The session with the files that it changed; where it did anything, a draft is kept."""
+    from passdown.hosts.hooks import capture, messages
+
+    changed = capture.changed_files(session, context.place.root, context.left_s(_GIT_S))
     session = session._replace(changed=tuple(each.path for each in changed)[:MAX_FILES])
     has_done = bool(changed or session.commands or session.files or session.subagents)
     if has_done:
-        session = session if task else _with_new_task(session, context.call)
-        agent = messages.agent_of(session, task.holder if task else "", context.call.host)
-        text = capture.draft_text(session.task, agent, session, changed, is_new=task is None)
+        session = session if choice.task else _with_new_task(session, context.call)
+        agent = messages.agent_of(session, session.holder, context.call.host)
+        text = capture.draft_text(session.task, agent, session, changed, is_new=not choice.task)
         try:
-            capture.write_draft(folder, session.task, text)
+            capture.write_draft(context.place.folder, session.task, text)
         except OSError as error:
             context.faults.append(f"draft not kept: {error.strerror or error}")
-    return session._replace(unfinished=has_done or (task is not None and not session.understood))
+    is_unknown = bool(choice.task) and not session.understood
+    return session._replace(unfinished=has_done or is_unknown)
 
 
 def _with_new_task(session: HookSession, call: HookCall) -> HookSession:

@@ -162,10 +162,13 @@ class HookSession(NamedTuple):
     call and `commit` what was checked out then. `read_to` is how far its transcript was read and
     `understood` whether any line of it was; `commands`, `files`, `todos` and `subagents` are what
     was found there, `changed` the files that differ by git. `unfinished`: something was done since
-    the last handoff, or that is unknown. `compacted`: the brief has to be given again.
+    the last handoff, or that is unknown. `compacted`: the brief has to be given again. `store` is
+    what the store's files were like when the task, with its `holder`, was last looked at.
     """
 
     task: str = ""
+    holder: str = ""
+    store: str = ""
     agent: str = ""
     title: str = ""
     handoffs: int = 0
