@@ -257,7 +257,8 @@ def test_severity_orders_gotchas_and_the_latest_record_comes_first(ws: Workspace
     grades = ["low", "high", "medium"]
     hand(ws, gotchas=[{"issue": f"pit {g}", "mitigation": "m", "severity": g} for g in grades])
     lines = [line for line in told(ws).text.splitlines() if line.startswith("- g")]
-    assert [line.split()[4] for line in lines] == ["high", "medium", "low"]
+    shown = ["(high) pit high", "pit medium", "(low) pit low"]
+    assert [line.partition(" | ")[0].split(" ", 2)[2] for line in lines] == shown
     for n in range(30):
         ws.decide(task="T-1", agent="planner", summary=f"Choice {n}", rationale="r")
     numbers = [int(item.address.partition("#d")[2] or 0) for item in told(ws, 150).shown]

@@ -297,8 +297,8 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(ws: Workspace) -> N
     ]
     assert "| `src/a.py` | it is the door |" in text
     assert "- Which key?\n" in text
-    assert len(re.findall(r"^- \*\*Pattern ", text, re.MULTILINE)) == NEWEST - 1
-    assert "- … 3 older not read; all of them: passdown state T-1 --json" in text
+    assert len(re.findall(r"^- \[B\] \*\*Pattern ", text, re.MULTILINE)) == NEWEST - 1
+    assert "- 3 older left out: passdown state T-1 --json" in text
     ws.set_status("T-1#q1", "answered", agent="coder")
     assert "Which key?" not in ws.context.injection("T-3")
     assert ws.context.injection("T-1") == ""

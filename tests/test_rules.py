@@ -494,7 +494,7 @@ def test_a_layer_that_fails_is_left_out_and_named() -> None:
     assert chosen[3].run.detail == "RuntimeError: no \\x1b disk"
     assert [each.run.state for each in chosen].count("used") == 7
     found = fit_rules(MODERATE, 50, chosen, CHARS4)
-    assert "Left out: workflow (failed)." in found.text
+    assert "workflow (failed) left out\n" in found.text
 
 
 # Budgets
@@ -543,8 +543,8 @@ def test_what_fell_is_named_and_counted() -> None:
     found = fit_rules(MODERATE, 50, chosen, CHARS4, EXTRAS)
     last = found.text.rstrip("\n").split("\n")[-1]
     assert found.fallen
-    assert last.startswith("Left out: summary (no room), keyword (2 rules in keyword, no room), ")
-    assert "Read: passdown rules show NAME (keyword, squad, " in last
+    assert last.startswith("summary (no room), keyword (2 rules in keyword, no room), ")
+    assert " left out: passdown rules show NAME (keyword, squad, " in last
     for each in found.fallen:
         assert f"{each.section} (" in last
         assert f"{each.section}!" not in found.text
@@ -559,8 +559,8 @@ def test_what_fell_is_named_and_counted() -> None:
         MODERATE, 50, run_layers(MODERATE, {6: lambda: many}, still), counter_of("o200k_base")
     )
     assert found.text.endswith(
-        "Left out: keyword (9 rules in d0, d1, d2 and 6 more, no room). "
-        "Read: passdown rules show keyword\n"
+        "keyword (9 rules in d0, d1, d2 and 6 more, no room) left out: "
+        "passdown rules show keyword\n"
     )
     assert found.over_by == 0
 
@@ -818,7 +818,7 @@ def test_a_slow_layer_is_named_in_text_and_problems(opened: Context, folder: Pat
     assert codes(found) == ["layer_slow"]
     assert found.layers[2].state == "slow"
     assert "Write the test" not in found.text
-    assert "Left out: agent (took too long)." in found.text
+    assert "agent (took too long) left out\n" in found.text
 
 
 # Sessions

@@ -308,7 +308,7 @@ def test_a_huge_task_has_a_small_summary(ws: Workspace) -> None:
     assert "T-1#k1, T-1#k2 and 28 more" in ws.context.summary("T-1")
     text = task_compact_context(ws._context, "T-1")  # pyright: ignore[reportPrivateUsage]
     assert len(text) <= 2_000
-    assert "995 more decisions" in text
+    assert "995 decisions, earlier" in text
     assert "決定 999" in text
 
 
@@ -438,8 +438,8 @@ def test_the_last_five_decisions_keep_their_reasons() -> None:
     lines = decision_lines([*decisions, decision("dead", status="reverted")])
     assert lines[1:6] == [f"- choice {n} (why: {f'{n}' * 100}…)" for n in range(4, 9)]
     assert lines[6] == (
-        "- 4 more decisions, earlier or no longer in force, the last of them: "
-        "choice 1; choice 2; choice 3 (passdown state T-1 --json)"
+        "- 4 decisions, earlier or no longer in force (choice 1; choice 2; choice 3), left out: "
+        "passdown state T-1 --json"
     )
     assert len(lines) == 7
     exact = decision_lines([decision("a", "r" * 100)])
@@ -484,7 +484,7 @@ def test_compaction_reads_only_decisions_that_hold(ws: Workspace) -> None:
     )
     text = task_compact_context(ws._context, "T-1")  # pyright: ignore[reportPrivateUsage]
     assert [n for n in range(1, 10) if f"reason {n}" in text] == [3, 4, 5, 6, 7]
-    assert "4 more decisions" in text
+    assert "4 decisions, earlier" in text
     assert "Phase: planning (from: start)" in text
     with pytest.raises(passdown.errors.NotFound):
         task_compact_context(ws._context, "T-9")  # pyright: ignore[reportPrivateUsage]

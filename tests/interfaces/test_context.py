@@ -29,8 +29,10 @@ def test_a_dependent_task_gets_what_its_dependencies_pass_on(
 ) -> None:
     """The text for a prompt, and its own steps below."""
     out = cli("context", "T-2").out
-    assert out.startswith("## From Task T-1: Login\n\nQuotes planner, coder: information")
-    assert "### Suggested Next Steps\n- medium: ask\n" in out
+    assert out.startswith("## From Task T-1: Login\n\nQuotes planner, coder [B]: information")
+    assert "### Suggested Next Steps\n- [B] medium: ask\n" in out, (
+        "its author's letter is before it"
+    )
     found = as_json("context", "T-2", "--for", "next")
     assert found["text"].rstrip("\n") == out.rstrip("\n")
     assert (found["task"], found["next_steps"]) == ("T-2", [])

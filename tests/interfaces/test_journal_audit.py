@@ -38,7 +38,7 @@ def test_the_journal_can_be_a_file_and_can_be_cut(filled: Path, cli: Run) -> Non
         *("note", "gotcha", "tests share a port", "--mitigation", "lock it"),
         *("--severity", "high", "--task", "T-1", "--agent", "coder"),
     )
-    assert "There is more in: gotchas." in cli("journal", "--limit", "1").out
+    assert "more of gotchas left out: passdown journal" in cli("journal", "--limit", "1").out
 
 
 def test_an_audit_of_nothing_is_ok(project: Path, cli: Run, as_json: Json) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -162,9 +163,8 @@ def test_stored_words_stay_in_their_cell(one: str, two: str, three: str) -> None
     assert len(lines) == len(plain)
     (row,) = (line for line in lines if "T-1#g1" in line)
     assert len(cells(row)) == 6
-    assert "<" not in row
-    assert "`" not in row
-    assert all(cell.count("[") == cell.count("\\[") for cell in cells(row))
+    bare = re.sub(r"\\.", "", row)
+    assert not set("<`[") & set(bare)
 
 
 def test_the_page_says_what_the_journal_says(ws: Workspace) -> None:
@@ -174,4 +174,4 @@ def test_the_page_says_what_the_journal_says(ws: Workspace) -> None:
     for part in ("src/config.py:1-1", "100 a minute", "No credentials", "T-1#g1", "T-1#b1"):
         assert part in page
     many = journal_page(ws.knowledge.journal(limit=1))
-    assert "There is more in: context map." in many
+    assert "more of context map" in many

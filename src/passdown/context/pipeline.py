@@ -24,12 +24,14 @@ ELLIPSIS = "…"
 
 MAX_TEXT = 400
 """How much of one stored text is quoted; the rest is read by the item's address."""
+NO_LIMIT = 10**9
+"""The limit of texts that are to be shown whole or not at all."""
 
 _PARTIAL_ESCAPE = r"\\(?:x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?$"
-_SPECIAL = re.compile(r"[\\`|<]|!(?=\[)")
-_SPECIAL_IN_HEADING = re.compile(r"[\\`|<#]|!(?=\[)")
+_SPECIAL = re.compile(r"[\\`|<\[]")
+_SPECIAL_IN_HEADING = re.compile(r"[\\`|<\[#]")
 _NUMBERED = r"\A(\d+)(?=[.)])"
-_BLOCK_MARKS = tuple("#+*>~_[-")
+_BLOCK_MARKS = tuple("#+*>~_=-")
 
 
 class Budget(NamedTuple):
@@ -96,6 +98,12 @@ def beginning(
         else:
             too_many = middle
     return seen[:fitting], seen[fitting:]
+
+
+def left_out_line(what: Sequence[str], where: str) -> str:
+    """What isn't shown, counted, and the call that gives all of it."""
+    named = f"{', '.join(what)} left out" if what else "All"
+    return f"{named}: {where}" if where else named
 
 
 def budget_of(
@@ -208,6 +216,19 @@ def without_surrogates(text: str) -> str:
 
 def _as_escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found.group()):04x}"
+
+
+def author_letters(names: Iterable[str]) -> dict[str, str]:
+    """A letter for each author of a text, in order; the words of A have no mark."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    known = enumerate(dict.fromkeys(names))
+    return {name: letters[n] if n < len(letters) else f"A{n}" for n, name in known}
+
+
+def table_lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table of Markdown; its cells are escaped already."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    return [lines[0], f"|{'|'.join('-' * (len(head) + 2) for head in heads)}|", *lines[1:]]
 
 
 def sections_text(

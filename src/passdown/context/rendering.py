@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from passdown.context.pipeline import yaml_text
+from passdown.context.pipeline import NO_LIMIT, author_letters, left_out_line, yaml_text
 from passdown.context.ranking import REFERENCE
 from passdown.core.calls import call_text
 from passdown.core.items import LENGTHS, item_lines, one_line, one_line_list
@@ -217,13 +217,17 @@ def _answer(row: ItemRow, content: ItemContent) -> str:
     return f"- k{row.ordinal} {row.status}: {one_line(content.entry['blocker'])}{reason}\n"
 
 
+_GRADES = {"h": "outcome", "n": "priority", "a": "change", "g": "severity"}
+
+
 def _without_grade(row: ItemRow, content: ItemContent, line: str) -> str:
     """A line without what goes without saying: an outcome that a summary tells; that a step isn't
-    of low priority, as steps are listed by it; how a file was changed, unless it is gone.
+    of low priority, as steps are listed by it; that a gotcha is of medium severity; how a file was
+    changed, unless it is gone.
     """
-    grade = {"h": "outcome", "n": "priority", "a": "change"}.get(row.letter, "")
+    grade = _GRADES.get(row.letter, "")
     said = content.entry.get(grade, "") if grade and row.title else ""
-    if not said or said in ("low", "delete"):
+    if not said or said in ("low", "delete") or (row.letter, said) == ("g", "high"):
         return line
     is_proven = row.letter == "h" and row.grade == "proven" and said == "completed"
     return line.replace(f" ({one_line(said)})", " (proven)" if is_proven else "", 1)
@@ -267,11 +271,11 @@ def left_out_text(page: BriefPage, left_out: Mapping[str, int]) -> str:
     """What isn't shown, by kind, and how to get at it."""
     task, names = page.facts.row.task, page.facts.names
     more = f"; of needed tasks: {call_text(names, 'context', task)}" if page.facts.needs else ""
-    rest = ", ".join(counted(count, *_KINDS[letter][2:]) for letter, count in left_out.items())
+    rest = [counted(count, *_KINDS[letter][2:]) for letter, count in left_out.items()]
     if rest and task != WORKSPACE_TASK and any(i.task == WORKSPACE_TASK for i in page.facts.items):
         more = f"; for all work: {call_text(names, 'state', WORKSPACE_TASK)}{more}"
     state = call_text(names, "state", task)
-    return f"{f'{rest} left out' if rest else 'All'}: {state}{more}\n"
+    return left_out_line(rest, state) + more + "\n"
 
 
 def by_section(parts: Sequence[BriefPart]) -> list[list[BriefPart]]:
@@ -292,9 +296,7 @@ def markdown(chosen: Selection) -> list[str]:
     if chosen.level == 0:
         return [f"Read: {call_text(page.facts.names, 'state', row.task)}\n"]
     # The authors of what is shown with a letter for each: A is named in the head.
-    names = dict.fromkeys([_first_author(chosen.page.facts), *[p.author for p in chosen.parts]])
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    authors = {name: letters[n] if n < 26 else f"A{n}" for n, name in enumerate(names)}
+    authors = author_letters([_first_author(page.facts), *[part.author for part in chosen.parts]])
     lines = [*page.head]
     if len(authors) > 1:
         others = [f"{letter}: {name}" for name, letter in authors.items() if letter != "A"]
@@ -405,7 +407,7 @@ def as_yaml(chosen: Selection) -> list[str]:
 
 def as_injection(chosen: Selection) -> list[str]:
     """For a task that depends on this one: files to read, facts, patterns, warnings, next steps."""
-    from passdown.context.related import NO_LIMIT, injection_text
+    from passdown.context.related import injection_text
 
     if chosen.level < WHOLE:
         return markdown(chosen)

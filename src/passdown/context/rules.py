@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Literal, NamedTuple
 
-from passdown.context.pipeline import collapse
+from passdown.context.pipeline import Budget, collapse, left_out_line
 from passdown.context.sessions import BRACKETS, DEPLETED_FROM, FRESH, FRESH_FROM, Bracket
 from passdown.core.names import id_problems, normal_path, path_problems
 from passdown.core.text import counted, excerpt, first_few, text_problems, visible
@@ -419,32 +419,36 @@ def fit_rules(
     extras: Extras = NO_EXTRAS,
 ) -> RulesText:
     """The text for a prompt: whole sections fall, in `FALL_ORDER`, until the budget holds."""
-    kept = sections(bracket, percent, chosen, extras)
+    found = sections(bracket, percent, chosen, extras)
     runs = tuple(each.run for each in chosen)
     notes = [f"{run.name} ({_WHY[run.state]})" for run in runs if run.state in _WHY]
-    fallen: list[DroppedSection] = []
-    text, tokens = "", 0
-    for name in ("", *(name for name in FALL_ORDER if name in {each.name for each in kept})):
-        gone = [section for section in kept if section.name == name]
-        kept = [section for section in kept if section.name != name]
-        fallen += [DroppedSection(name, s.domains, s.entries, counter.tokens(s.body)) for s in gone]
-        parts = [section.body for section in kept]
-        last = [_left_out(notes, fallen)] if notes or fallen else []
+    optional = [each for name in FALL_ORDER[::-1] for each in found if each.name == name]
+
+    def text_with(kept: Collection[Section]) -> str:
+        gone = [each for each in reversed(optional) if each not in kept]
+        parts = [each.body for each in found if each not in gone]
+        last = [_left_out(notes, gone)] if notes or gone else []
         if extras.faults:
-            last.append(
-                f"{counted(extras.faults, 'fault')} in the rules' files: passdown rules list"
-            )
-        text = "\n\n".join([*parts, *(["\n".join(last)] if last else [])]) + "\n"
-        tokens = counter.tokens(text)
-        if tokens <= bracket.budget:
-            break
-    lost = {each.section for each in fallen}
+            faults = counted(extras.faults, "fault")
+            last.append(f"{faults} in the rules' files: passdown rules list")
+        return "\n\n".join([*parts, *(["\n".join(last)] if last else [])]) + "\n"
+
+    kept = Budget(bracket.budget, counter.tokens).select(
+        optional, text_with, is_ready=lambda each, kept: optional.index(each) == len(kept)
+    )
+    fallen = [each for each in reversed(optional) if each not in (kept or ())]
+    text = text_with(kept or ())
+    tokens = counter.tokens(text)
+    lost = {each.name for each in fallen}
     held = [run.name for run in runs if run.state == "held"]
     held += ["memory"] if extras.memory and not bracket.has_memory else []
     return RulesText(
         text,
         tokens,
-        tuple(fallen),
+        tuple(
+            DroppedSection(each.name, each.domains, each.entries, counter.tokens(each.body))
+            for each in fallen
+        ),
         max(0, tokens - bracket.budget),
         tuple(held),
         tuple(run._replace(state="fallen") if run.name in lost else run for run in runs),
@@ -497,18 +501,15 @@ def _run_line(run: LayerRun) -> str:
     return f"L{run.number} {run.name}: {run.state}, {counted(run.rules, 'rule')}{domains}{detail}"
 
 
-def _left_out(notes: Sequence[str], fallen: Sequence[DroppedSection]) -> str:
+def _left_out(notes: Sequence[str], fallen: Sequence[Section]) -> str:
     """One line that names and counts what isn't there, and says how to read it."""
-    named = [*(_fallen_text(each) for each in fallen), *notes]
-    readable = [each.section for each in fallen if each.section in _READABLE]
+    readable = [each.name for each in fallen if each.name in _READABLE]
     names = readable[0] if len(readable) == 1 else f"NAME ({', '.join(readable)})"
-    how = f" Read: passdown rules show {names}" if readable else ""
-    return f"Left out: {', '.join(named)}.{how}"
+    what = [*map(_fallen_text, fallen), *notes]
+    return left_out_line(what, f"passdown rules show {names}" if readable else "")
 
 
-def _fallen_text(each: DroppedSection) -> str:
-    if not each.domains:
-        what = f"{counted(each.entries, 'line')}, " if each.entries else ""
-        return f"{each.section} ({what}no room)"
-    rules = counted(each.entries, "rule")
-    return f"{each.section} ({rules} in {first_few(each.domains)}, no room)"
+def _fallen_text(each: Section) -> str:
+    what = counted(each.entries, "rule" if each.domains else "line")
+    what += f" in {first_few(each.domains)}" if each.domains else ""
+    return f"{each.name} ({f'{what}, ' if each.entries else ''}no room)"

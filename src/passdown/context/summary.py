@@ -15,6 +15,7 @@ from passdown.context.pipeline import (
     budget_of,
     collapse,
     cut,
+    left_out_line,
     shortened,
 )
 from passdown.core.kinds import phase_before
@@ -166,7 +167,7 @@ def _compact_shapes(state: JsonObject) -> Iterator[str]:
     if state.get("context_summary"):
         more.append(f"Where it stands: {shortened(state['context_summary'], _STATUS_TEXT)}")
     total = state.get("totals", {}).get("decisions")
-    cut = [f"{ELLIPSIS} cut to fit; the whole: {_command(task)}"]
+    cut = [left_out_line([ELLIPSIS], _command(task))]
     yield "\n".join([*head, *more, *_decision_lines(state["decisions"], task, total, SHOWN)])
     for shown in range(SHOWN, 0, -1):
         yield "\n".join(
@@ -197,9 +198,9 @@ def _decision_lines(
     if others:
         earlier = live[: len(live) - len(last)][-NAMED:]
         names = "; ".join(shortened(decision["summary"], _EARLIER) for decision in earlier)
-        named = f", the last of them: {names}" if names else ""
-        more = counted(others, "more decision")
-        lines.append(f"- {more}, earlier or no longer in force{named} ({_command(task)})")
+        named = f" ({names})" if names else ""
+        more = f"{counted(others, 'decision')}, earlier or no longer in force{named},"
+        lines.append(f"- {left_out_line([more], _command(task))}")
     return lines
 
 

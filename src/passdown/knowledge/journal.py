@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from passdown.context.pipeline import NO_LIMIT, escaped, left_out_line, table_lines
 from passdown.core.arguments import number_problems, raise_problems, text_type_problems
 from passdown.core.index_entries import SEVERITY_ORDER
-from passdown.core.items import one_line
 from passdown.core.kinds import parse_address
 from passdown.core.results import Journal
 from passdown.core.rows import ItemContent, ItemRow, newest_first
@@ -138,9 +138,9 @@ def journal_page(journal: Journal) -> str:
         _section("Context map", journal.context_map, _PLACES, "No file was handed over yet."),
     ]
     if journal.more:
-        named = ", ".join(name.replace("_", " ") for name in journal.more)
-        parts.append(f"There is more in: {named}. `passdown journal --limit N` shows it.\n")
-    return "\n".join(parts)
+        named = [name.replace("_", " ") for name in journal.more]
+        parts.append(left_out_line([f"more of {', '.join(named)}"], "passdown journal --limit N"))
+    return "\n".join(parts).rstrip() + "\n"
 
 
 _BLOCKERS = (("Blocker", "blocker"), ("Impact", "impact"), ("Try", "proposed_resolution"))
@@ -153,15 +153,12 @@ def _section(
 ) -> str:
     if not rows:
         return f"## {title}\n\n{empty}\n"
-    heads = [*(head for head, _ in columns), "Source"]
-    lines = [heads, ["---"] * len(heads)]
-    for row in rows:
-        sources = ", ".join(row.get("items", [row.get("item", "")]))
-        # Each on one line, without bars, tags, links or pictures.
-        cells = (one_line(text) for text in (*(row.get(name, "") for _, name in columns), sources))
-        lines.append([cell.translate(_ESCAPES) for cell in cells])
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"## {title}\n\n{table}\n"
-
-
-_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "[": "\\[", "<": "&lt;", "`": "'"})
+    cells = [
+        [
+            *(escaped(row.get(name, ""), NO_LIMIT) for _, name in columns),
+            escaped(", ".join(row.get("items", [row.get("item", "")])), NO_LIMIT),
+        ]
+        for row in rows
+    ]
+    table = table_lines([*(head for head, _ in columns), "Source"], cells)
+    return "\n".join([f"## {title}", "", *table, ""])
