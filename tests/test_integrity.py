@@ -12,6 +12,7 @@ import pytest
 import passdown
 from passdown import Settings
 from passdown.errors import Damaged, GateRefused, InvalidInput
+from passdown.ledger import verification
 from passdown.testing import fixed_clock, full_handoff, write_files
 from tests.folders import new_folder
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from passdown import Workspace
+    from passdown.ledger.verification import Verification
 
 Document = dict[str, Any]
 
@@ -98,6 +100,51 @@ def test_what_was_altered_is_found_and_named(
     tamper(ws, statement)
     found = [(problem.path, problem.code) for problem in ws.verify().findings]
     assert (where, code) in found
+
+
+@pytest.mark.promise("P-5")
+def test_several_processes_find_what_one_does(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that is divided among processes is checked as a whole: chains, rows, graph."""
+    ws.create_task("T-3", title="Ship", agent="planner")
+    ws.knowledge.add(
+        [{"id": "n1", "type": "insight", "summary": "s", "tags": ["x"]}], agent="a", task="T-3"
+    )
+    parts = ("FEWEST_RECORDS", 2), ("_cores", lambda: 3)
+    faults = (
+        "UPDATE items SET status = 'done' WHERE letter = 'b'",
+        "UPDATE entries SET agent = 'nobody' WHERE task = 'T-2'",
+        "UPDATE edges SET position = 7 WHERE relation = 'supersedes'",
+        "DELETE FROM tags",
+        "UPDATE knowledge SET summary = 'other'",
+        "UPDATE records SET author = 'eve' WHERE seq = 3",
+    )
+    alone: list[Verification] = []
+    together: list[Verification] = []
+    for fault in ("SELECT 1", *faults):
+        tamper(ws, fault)
+        alone.append(ws.verify())
+        with monkeypatch.context() as patch:
+            for name, value in parts:
+                patch.setattr(verification, name, value)
+            together.append(ws.verify())
+    assert [sorted(one.findings) for one in together] == [sorted(one.findings) for one in alone]
+    assert [one.records for one in together] == [6] * 7
+    found = [len(one.findings) for one in alone]
+    assert found == sorted(set(found))  # each fault adds something
+
+
+@pytest.mark.promise("P-5")
+def test_a_process_that_does_not_answer_is_done_without(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "FEWEST_RECORDS", 1)
+    monkeypatch.setattr(verification, "_cores", lambda: 2)
+    monkeypatch.setattr(verification, "_PROGRAM", "raise SystemExit(3)")
+    assert ws.verify() == ((), 2, 4)
+    tamper(ws, "UPDATE records SET author = 'eve' WHERE seq IN (1, 2)")
+    assert {"task/T-1@1", "task/T-2@1"} <= {problem.path for problem in ws.verify().findings}
 
 
 @pytest.mark.promise("P-5", "P-7")

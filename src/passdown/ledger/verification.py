@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from contextlib import suppress
 from functools import cached_property
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from passdown.core.documents import answer_note
 from passdown.core.fold import Replayed, replay
 from passdown.core.graph import graph_of
 from passdown.core.index_entries import KNOWLEDGE, index_changes
-from passdown.core.kinds import RECOVERY_STREAM, task_of
+from passdown.core.kinds import RECOVERY_STREAM, stream_of, task_of
 from passdown.core.record import GENESIS, Head
 from passdown.core.rows import NODE_PREFIX, IndexChanges, KnowledgeRow, TaskRow
 from passdown.core.types import JsonObject
@@ -18,7 +22,9 @@ from passdown.errors import PassdownError, Problem
 from passdown.store.search_queries import MOST_AUTHORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    import subprocess
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from passdown.core.record import Record
     from passdown.core.rows import EntryRow, ItemRow
@@ -28,15 +34,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     EdgeKey = tuple[str, str, str]
-
-
-class _GraphPart(NamedTuple):
-    """What a record added to the graph, and which record that is."""
-
-    seq: int
-    task: str
-    position: int
-    found: IndexChanges
+    Progress = Callable[[int, int], None]
 
 
 class _EdgeRow(NamedTuple):
@@ -47,6 +45,15 @@ class _EdgeRow(NamedTuple):
     position: int
 
 
+class _GraphPart(NamedTuple):
+    """The edges that the items of a record added; None for one that changed the graph itself."""
+
+    seq: int
+    task: str
+    position: int
+    edges: Sequence[EdgeKey] | None
+
+
 class _WrittenGraph(NamedTuple):
     """What is left after everything that was learned and forgotten."""
 
@@ -55,8 +62,41 @@ class _WrittenGraph(NamedTuple):
     edges: dict[EdgeKey, _EdgeRow]
 
 
+class _Walked:
+    """What was found in some streams, and what their records bring to search and graph.
+
+    It travels between processes as JSON: fields hold plain values, or tuples of them.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[Problem] = []
+        self.streams = self.records = self.tasks = self.entries = 0
+        self.needed: list[tuple[str, list[str], int]] = []
+        self.tags: list[tuple[str, str]] = []
+        self.graph: list[_GraphPart] = []
+        self.authors: set[str] = set()
+        self.knowing: list[str] = []
+
+    def to_json(self) -> str:
+        """All of it, to be read by `add_json`."""
+        told = {**vars(self), "authors": sorted(self.authors)}
+        return json.dumps({**told, "findings": [each.to_dict() for each in self.findings]})
+
+    def add_json(self, text: str) -> None:
+        """Add what another process found in other streams."""
+        told = json.loads(text)
+        self.findings += [Problem(**each) for each in told["findings"]]
+        for name in ("streams", "records", "tasks", "entries"):
+            setattr(self, name, getattr(self, name) + told[name])
+        self.needed += told["needed"]
+        self.tags += map(tuple, told["tags"])
+        self.graph += [_GraphPart(*part) for part in told["graph"]]
+        self.authors.update(told["authors"])
+        self.knowing += told["knowing"]
+
+
 class TaskIndex:
-    """What the records of one task bring, gathered as they are walked.
+    """What the records of one task bring to search and graph, gathered as they are walked.
 
     Once there are `findings` about them, no more is: what a damaged record brings says nothing.
     """
@@ -65,8 +105,8 @@ class TaskIndex:
         self.task = task
         self._findings = findings
         self.entries: list[EntryRow] = []
-        self.tags: set[tuple[str, str]] = set()
-        self.brought: list[_GraphPart] = []
+        self.tags: list[tuple[str, str]] = []
+        self.graph: list[_GraphPart] = []
         self.needs_since = 0
         self._needs: object = None
 
@@ -74,84 +114,45 @@ class TaskIndex:
         """One more record, with the items that it added."""
         if self._findings:
             return
-        found = index_changes(record, body, added)
         if record.kind == "learned":
-            self.brought.append(_GraphPart(record.seq, self.task, record.position, found))
+            self.graph.append(_GraphPart(record.seq, self.task, record.position, None))
             return
+        found = index_changes(record, body, added)
         if record.kind in ("task_created", "task_changed"):
             needs = body.get("depends_on", self._needs)
             self.needs_since = record.position if needs != self._needs else self.needs_since
             self._needs = needs
         self.entries += found.entries
-        self.tags.update(found.tags)
+        self.tags += found.tags
         if found.edges:
-            only = IndexChanges((), found.edges)
-            self.brought.append(_GraphPart(record.seq, self.task, record.position, only))
+            edges = [edge.key for edge in found.edges]
+            self.graph.append(_GraphPart(record.seq, self.task, record.position, edges))
 
 
-class IndexCheck:
-    """Gathers, task by task, what should be found, and compares it with what is."""
+class _GraphCheck:
+    """Compares nodes, edges and tags with what all records bring."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, walked: _Walked) -> None:
         self._reader = reader
-        self._needed: dict[EdgeKey, _EdgeRow] = {}
-        self._tags: set[tuple[str, str]] = set()
-        self._brought: list[_GraphPart] = []
-        self._known: dict[str, EntryRow] = {}
-        self._authors: set[str] = set()
-        self._stored = 0
+        self._walked = walked
 
-    def task(self, brought: TaskIndex, replayed: Replayed) -> list[Problem]:
-        """Compare the entries of a task's items; its records are intact."""
-        task = brought.task
-        self._tags |= brought.tags
-        self._brought += brought.brought
-        statuses = {row.address: row.status for row in replayed.rows.values()}
-        expected = [self._as_stored(entry, statuses[entry.address]) for entry in brought.entries]
-        row = _EdgeRow({}, task, brought.needs_since)
-        for need in replayed.details["depends_on"]:
-            self._needed[f"task:{task}", "depends_on", f"task:{need}"] = row
-        stored = self._reader.entries_of_task(task)
-        self._stored += len(stored)
-        self._authors.update(entry.agent for entry in stored)
-        self._known.update((entry.address, entry) for entry in stored if entry.kind == KNOWLEDGE)
-        if [entry for entry in stored if entry.kind != KNOWLEDGE] == expected:
-            return []
-        return [
-            Problem(task, "derived_rows", "what search finds of it is not what its records give")
-        ]
-
-    def _as_stored(self, entry: EntryRow, status: str) -> EntryRow:
-        """An entry with the status of its item, or that a decision of another task gave it."""
-        by = self._superseders.get(entry.address, ())
-        if any(not source.startswith(f"{entry.task}#") for source in by):
-            status = "superseded"
-        return entry if status == entry.status else entry._replace(status=status)
-
-    @cached_property
-    def _superseders(self) -> dict[str, list[str]]:
-        """What supersedes each address, read once: to ask for every entry takes longer."""
-        found: dict[str, list[str]] = {}
-        for edge in self._reader.all_edges("supersedes"):
-            found.setdefault(edge.target, []).append(edge.source)
-        return found
-
-    def graph(self) -> list[Problem]:
-        """Compare nodes, edges and tags, once all tasks have been walked."""
+    def findings(self) -> list[Problem]:
+        """What isn't as the records give it."""
+        reader, walked = self._reader, self._walked
         written = self._written()
-        reader = self._reader
         nodes = {row.node.id: _sorted_row(row) for row in reader.known_nodes()}
-        edges = {
-            edge.key: _EdgeRow(dict(edge.attributes), task, position)
-            for edge, task, position in reader.edges_with_origin()
+        known = {
+            entry.address: entry
+            for task in walked.knowing
+            for entry in reader.entries_of_task(task)
+            if entry.kind == KNOWLEDGE
         }
         tags = {(tag, name) for name, row in written.nodes.items() for tag in row.node.tags}
-        count = reader.entries_left(0)
         right = {
-            "knowledge": nodes == written.nodes and self._known == written.entries,
-            "edges": edges == written.edges,
-            "tags": reader.all_tags() == self._tags | tags,
-            "entries": count == self._stored == reader.text_count(),
+            "knowledge": nodes == written.nodes and known == written.entries,
+            "edges": self._has_edges(written.edges),
+            "tags": reader.all_tags() == tags.union(walked.tags),
+            "entries": reader.entries_left(0) == walked.entries == reader.text_count(),
             "authors": self._are_named(reader.authors()),
         }
         message = "they are not what the records give"
@@ -163,24 +164,46 @@ class IndexCheck:
 
     def _are_named(self, listed: Sequence[str]) -> bool:
         """Whether all who wrote something are listed; names may outlast what was forgotten."""
-        return len(listed) >= MOST_AUTHORS or self._authors.issubset(listed)
+        return len(listed) >= MOST_AUTHORS or self._walked.authors.issubset(listed)
+
+    def _has_edges(self, written: dict[EdgeKey, _EdgeRow]) -> bool:
+        """Whether the stored edges are those that were written, which are used up."""
+        for source, relation, target, text, task, position in self._reader.table("edges"):
+            attributes: dict[str, str] = json.loads(text) if text != "{}" else {}
+            if written.pop((source, relation, target), None) != (attributes, task, position):
+                return False
+        return not written
 
     def _written(self) -> _WrittenGraph:
         """Nodes, their entries and edges after all that was added and forgotten, in order."""
-        written = _WrittenGraph({}, {}, dict(self._needed))
-        for brought in sorted(self._brought, key=lambda one: one.seq):
-            _, task, position, found = brought
-            _forget(written, found)
-            for node in found.nodes:
-                written.nodes[node.id] = _sorted_row(KnowledgeRow(node, task, position))
-            written.entries.update((entry.address, entry) for entry in found.entries)
-            for edge in found.edges:
-                known = written.edges.get(edge.key)
-                attributes = dict(edge.attributes)
+        written = _WrittenGraph({}, {}, {})
+        for task, needs, since in self._walked.needed:
+            for need in needs:
+                row = _EdgeRow({}, task, since)
+                written.edges[f"task:{task}", "depends_on", f"task:{need}"] = row
+        for _, task, position, edges in sorted(self._walked.graph, key=lambda part: part.seq):
+            if edges is None:
+                self._learn(written, task, position)
+                continue
+            row = _EdgeRow({}, task, position)
+            for source, relation, target in edges:
                 # What says nothing new leaves the edge with those who added it first.
-                if known is None or (attributes and attributes != known.attributes):
-                    written.edges[edge.key] = _EdgeRow(attributes, task, position)
+                written.edges.setdefault((source, relation, target), row)
         return written
+
+    def _learn(self, written: _WrittenGraph, task: str, position: int) -> None:
+        """What a record changed that is about the graph itself."""
+        (record,) = self._reader.records_at(stream_of(task), [position])
+        found = index_changes(record, record.document(), ())
+        _forget(written, found)
+        for node in found.nodes:
+            written.nodes[node.id] = _sorted_row(KnowledgeRow(node, task, position))
+        written.entries.update((entry.address, entry) for entry in found.entries)
+        for edge in found.edges:
+            known = written.edges.get(edge.key)
+            attributes = dict(edge.attributes)
+            if known is None or (attributes and attributes != known.attributes):
+                written.edges[edge.key] = _EdgeRow(attributes, task, position)
 
 
 def _forget(written: _WrittenGraph, found: IndexChanges) -> None:
@@ -197,10 +220,6 @@ def _forget(written: _WrittenGraph, found: IndexChanges) -> None:
 
 def _sorted_row(row: KnowledgeRow) -> KnowledgeRow:
     return row._replace(node=graph_of([row.node], ()).nodes[0])
-
-
-if TYPE_CHECKING:
-    Progress = Callable[[int, int], None]
 
 
 # What reading a damaged value may raise, where the database itself saw nothing wrong.
@@ -233,46 +252,161 @@ def verify(
     chain_only: bool = False,
     progress: Progress | None = None,
 ) -> Verification:
-    """Check the whole store. `against` maps streams to (position, digest) kept in another place."""
-    findings: list[Problem] = [] if chain_only else list(store.check_pages())
+    """Check the whole store. `against` maps streams to (position, digest) kept in another place.
+
+    A large store is divided among as many processes as there are cores.
+    """
+    findings: list[Problem] = []
+    pages: list[Problem] | None = [] if chain_only else None
     with store.reading() as reader:
-        visit = _StreamWalk(reader, progress)
+        walk = _StreamWalk(reader, chain_only=chain_only)
+        walked = walk.walked
         try:
-            for head in reader.heads():
-                findings += visit.stream(head, chain_only=chain_only)
-            findings += visit.leftovers()
-            findings += [] if chain_only else visit.found.graph()
+            moment = reader.totals()
+            own, *others = _shares(list(reader.heads()), 1 if chain_only else _cores())
+            walk.report(progress, moment[1], 1 + len(others))
+            with _Workers(store.url, moment, others) as workers:
+                pages = store.check_pages() if pages is None else pages
+                walk.streams(own)
+                walk.streams(workers.add_to(walked))
+            findings += [*walked.findings, *_leftovers(reader, walked)]
+            findings += [] if chain_only else _GraphCheck(reader, walked).findings()
             findings += _against(reader, against or {})
         except PassdownError as error:
             findings.append(Problem("", "unreadable", error.message))
         except _UNREADABLE as error:
             findings.append(Problem("", "unreadable", f"a stored value can't be read: {error}"))
+    if pages is None:
+        pages = store.check_pages()
     if progress:
-        progress(visit.records, visit.records)
-    return Verification(tuple(findings), visit.streams, visit.records)
+        progress(walked.records, walked.records)
+    return Verification((*pages, *findings), walked.streams, walked.records)
+
+
+FEWEST_RECORDS = 2_000
+"""A process is started for so many records at least: it takes time to start."""
+
+_MOST_CORES = 16
+
+
+def _cores() -> int:
+    """How many processes may work at the same time."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), _MOST_CORES)
+    return min(os.cpu_count() or 1, _MOST_CORES)
+
+
+def _shares(heads: list[Head], cores: int) -> list[list[Head]]:
+    """Streams divided into parts with about as many records in each, one for each core."""
+    total = sum(head.position for head in heads)
+    shares: list[list[Head]] = [[] for _ in range(max(1, min(cores, total // FEWEST_RECORDS)))]
+    sizes = [(0, number) for number in range(len(shares))]
+    for head in sorted(heads, key=lambda head: -head.position):
+        size, number = heappop(sizes)
+        shares[number].append(head)
+        heappush(sizes, (size + head.position, number))
+    return [sorted(share) for share in shares]
+
+
+# A process that is started anew, on every system: it never runs the caller's own program again.
+# What opens a store is above the ledger.
+_PROGRAM = """
+import sys
+sys.path[:] = sys.argv[1:]
+from passdown.workspace.maintenance import verify_share
+verify_share()
+"""
+
+
+class _Workers:
+    """Other processes that check a share of the streams each."""
+
+    def __init__(self, url: str, moment: tuple[int, int], shares: list[list[Head]]) -> None:
+        self._started: list[tuple[subprocess.Popen[str], list[Head]]] = []
+        self._shares = shares
+        self._url = url
+        self._moment = moment
+
+    def __enter__(self) -> Self:
+        """Start them."""
+        import subprocess
+
+        for share in self._shares:
+            asked = json.dumps({"url": self._url, "moment": self._moment, "heads": share})
+            started = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                encoding="utf-8",
+            )
+            self._started.append((started, share))
+            if started.stdin is not None:
+                with suppress(BrokenPipeError):
+                    started.stdin.write(asked + "\n")
+                    started.stdin.flush()
+        return self
+
+    def add_to(self, walked: _Walked) -> list[Head]:
+        """Wait for what they found, and add it; gives the streams that one of them couldn't check:
+        it didn't start, or saw another moment of the store.
+        """
+        left: list[Head] = []
+        for started, share in self._started:
+            answer, _ = started.communicate()
+            if started.returncode == 0:
+                walked.add_json(answer)
+            else:
+                left += share
+        return left
+
+    def __exit__(self, *_: object) -> None:
+        """End those that are still at work: something else has failed."""
+        for started, _share in self._started:
+            if started.poll() is None:
+                started.kill()
+                started.communicate()
+
+
+def checked_share(store: Store, moment: list[int], heads: Iterable[list[Any]]) -> str | None:
+    """What is found in some streams of a store, as JSON; None at another moment of it."""
+    with store.reading() as reader:
+        if [*reader.totals()] != moment:
+            return None
+        walk = _StreamWalk(reader, chain_only=False)
+        walk.streams(Head(*head) for head in heads)
+        return walk.walked.to_json()
 
 
 class _StreamWalk:
-    """One walk over all streams, counting as it goes."""
+    """A walk over some streams at one moment, counting as it goes."""
 
-    def __init__(self, reader: Reader, progress: Progress | None) -> None:
-        self.reader = reader
-        self.streams = 0
-        self.records = 0
-        self._tasks = 0
-        self.found = IndexCheck(reader)
-        self._progress = progress
-        self._total = reader.totals()[1] if progress else 0
+    def __init__(self, reader: Reader, *, chain_only: bool) -> None:
+        self._reader = reader
+        self._chain_only = chain_only
+        self.walked = _Walked()
+        self._progress: Progress | None = None
+        self._total = 0
+        self._times = 1
 
-    def stream(self, head: Head, *, chain_only: bool) -> list[Problem]:
+    def report(self, progress: Progress | None, total: int, times: int) -> None:
+        """Report how far it is, of so many records, where so many processes are at work."""
+        self._progress, self._total, self._times = progress, total, times
+
+    def streams(self, heads: Iterable[Head]) -> None:
+        """Check some streams."""
+        for head in heads:
+            self.walked.findings += self._stream(head)
+
+    def _stream(self, head: Head) -> list[Problem]:
         """Check one stream: its chain, its head and, for a task, its derived rows."""
-        self.streams += 1
+        self.walked.streams += 1
         findings: list[Problem] = []
         last = Head(head.stream, 0, GENESIS)
 
         def checked() -> Iterator[Record]:
             nonlocal last
-            for record in self.reader.records(head.stream):
+            for record in self._reader.records(head.stream):
                 findings.extend(_check_record(record, last.position, last.digest))
                 last = Head(head.stream, record.position, record.digest)
                 self._count()
@@ -280,30 +414,100 @@ class _StreamWalk:
 
         task = task_of(head.stream)
         if task is not None:
-            self._tasks += 1
-        if chain_only or task is None:
+            self.walked.tasks += 1
+        if self._chain_only or task is None:
             for _ in checked():
                 pass
         else:
-            findings += _check_derived(self.found, self.reader, task, checked(), findings)
+            findings += self._derived(task, checked(), findings)
         return findings + _check_head(head, last)
 
-    def leftovers(self) -> list[Problem]:
-        """Records or tasks that belong to no stream."""
-        counted = self.reader.counts()
-        found: list[Problem] = []
-        if counted["records"] != self.records:
-            message = f"{counted['records']} are stored, {self.records} belong to streams"
-            found.append(Problem("records", "stray_records", message))
-        if counted["tasks"] != self._tasks:
-            message = f"{counted['tasks']} are stored, {self._tasks} have records"
-            found.append(Problem("tasks", "derived_rows", message))
+    def _count(self) -> None:
+        self.walked.records += 1
+        done = self.walked.records * self._times
+        if self._progress and self.walked.records % 1_000 == 0:
+            self._progress(min(done, self._total), self._total)
+
+    def _derived(
+        self, task: str, records: Iterator[Record], findings: list[Problem]
+    ) -> list[Problem]:
+        """Compare the derived rows of a task with a replay of its records."""
+        reader = self._reader
+        brought = TaskIndex(task, findings)
+        try:
+            replayed = replay(records, seen=brought.add, sized=True, with_documents=False)
+        except _UNREADABLE as error:
+            for _ in records:
+                pass
+            return [] if findings else [Problem(task, "unreadable", f"can't be replayed: {error}")]
+        row = reader.task(task)
+        if replayed is None or row is None:
+            return [Problem(task, "derived_rows", "the task's row is missing")]
+        needs = set(replayed.details["depends_on"])
+        is_as_recorded = {
+            "the task's row is": row._replace(details={}) == _expected_row(reader, task, replayed),
+            "its details are": row.details == replayed.details,
+            "its dependencies are": sorted(reader.needs(task)) == sorted(needs),
+            "its links are": reader.links_of_task(task) == sorted(replayed.links.values()),
+            "its labels are": reader.labels_of_task(task) == sorted(replayed.labels),
+            "its inbox is": reader.inbox_of_task(task) == replayed.inbox,
+        }
+        found = [
+            Problem(task, "derived_rows", f"{what} not what its records give")
+            for what, is_right in is_as_recorded.items()
+            if not is_right
+        ]
+        found += _check_items(task, reader.items_since(task), replayed.rows)
+        return found if findings else found + self._entries(brought, replayed)
+
+    def _entries(self, brought: TaskIndex, replayed: Replayed) -> list[Problem]:
+        """Compare the entries of a task's items; its records are intact."""
+        task, walked = brought.task, self.walked
+        walked.tags += brought.tags
+        walked.graph += brought.graph
+        if needs := replayed.details["depends_on"]:
+            walked.needed.append((task, list(needs), brought.needs_since))
+        statuses = {row.address: row.status for row in replayed.rows.values()}
+        expected = [self._as_stored(entry, statuses[entry.address]) for entry in brought.entries]
+        stored = self._reader.entries_of_task(task)
+        walked.entries += len(stored)
+        walked.authors.update(entry.agent for entry in stored)
+        own = [entry for entry in stored if entry.kind != KNOWLEDGE]
+        if len(own) < len(stored):
+            walked.knowing.append(task)
+        if own == expected:
+            return []
+        return [
+            Problem(task, "derived_rows", "what search finds of it is not what its records give")
+        ]
+
+    def _as_stored(self, entry: EntryRow, status: str) -> EntryRow:
+        """An entry with the status of its item, or that a decision of another task gave it."""
+        by = self._superseders.get(entry.address, ())
+        if any(not source.startswith(f"{entry.task}#") for source in by):
+            status = "superseded"
+        return entry if status == entry.status else entry._replace(status=status)
+
+    @cached_property
+    def _superseders(self) -> dict[str, list[str]]:
+        """What supersedes each address, read once: to ask for every entry takes longer."""
+        found: dict[str, list[str]] = {}
+        for edge in self._reader.all_edges("supersedes"):
+            found.setdefault(edge.target, []).append(edge.source)
         return found
 
-    def _count(self) -> None:
-        self.records += 1
-        if self._progress and self.records % 1_000 == 0:
-            self._progress(min(self.records, self._total), self._total)
+
+def _leftovers(reader: Reader, walked: _Walked) -> list[Problem]:
+    """Records or tasks that belong to no stream."""
+    counted = reader.counts()
+    found: list[Problem] = []
+    if counted["records"] != walked.records:
+        message = f"{counted['records']} are stored, {walked.records} belong to streams"
+        found.append(Problem("records", "stray_records", message))
+    if counted["tasks"] != walked.tasks:
+        message = f"{counted['tasks']} are stored, {walked.tasks} have records"
+        found.append(Problem("tasks", "derived_rows", message))
+    return found
 
 
 def _check_head(head: Head, last: Head) -> list[Problem]:
@@ -316,6 +520,9 @@ def _check_head(head: Head, last: Head) -> list[Problem]:
 
 
 def _check_record(record: Record, position: int, digest: str) -> list[Problem]:
+    is_next = record.position == position + 1 and record.previous == digest
+    if record.is_intact() and is_next:
+        return []
     where = f"{record.stream}@{record.position}"
     found: list[Problem] = []
     if record.position != position + 1:
@@ -326,42 +533,6 @@ def _check_record(record: Record, position: int, digest: str) -> list[Problem]:
     if not record.is_intact():
         found.append(Problem(where, "chain_broken", "its content is not what was written"))
     return found
-
-
-def _check_derived(
-    known: IndexCheck,
-    reader: Reader,
-    task: str,
-    records: Iterator[Record],
-    findings: list[Problem],
-) -> list[Problem]:
-    """Compare the derived rows of a task with a replay of its records."""
-    brought = TaskIndex(task, findings)
-    try:
-        replayed = replay(records, seen=brought.add, sized=True, with_documents=False)
-    except _UNREADABLE as error:
-        for _ in records:
-            pass
-        return [] if findings else [Problem(task, "unreadable", f"can't be replayed: {error}")]
-    row = reader.task(task)
-    if replayed is None or row is None:
-        return [Problem(task, "derived_rows", "the task's row is missing")]
-    needs = set(replayed.details["depends_on"])
-    is_as_recorded = {
-        "the task's row is": row._replace(details={}) == _expected_row(reader, task, replayed),
-        "its details are": row.details == replayed.details,
-        "its dependencies are": sorted(reader.needs(task)) == sorted(needs),
-        "its links are": reader.links_of_task(task) == sorted(replayed.links.values()),
-        "its labels are": reader.labels_of_task(task) == sorted(replayed.labels),
-        "its inbox is": reader.inbox_of_task(task) == replayed.inbox,
-    }
-    found = [
-        Problem(task, "derived_rows", f"{what} not what its records give")
-        for what, is_right in is_as_recorded.items()
-        if not is_right
-    ]
-    found += _check_items(task, reader.items_since(task), replayed.rows)
-    return found if findings else found + known.task(brought, replayed)
 
 
 def _expected_row(reader: Reader, task: str, replayed: Replayed) -> TaskRow:

@@ -32,7 +32,13 @@ from passdown.ledger import bundles
 from passdown.ledger.bundles import BundleImport
 from passdown.ledger.durable_files import check_folder, sweep_temporary, write_new
 from passdown.ledger.project_files import OWN_FOLDER
-from passdown.ledger.verification import Verification, heads_document, parse_heads, verify
+from passdown.ledger.verification import (
+    Verification,
+    checked_share,
+    heads_document,
+    parse_heads,
+    verify,
+)
 from passdown.ledger.writer import StreamEntry
 from passdown.store import open_store
 from passdown.store.copy import copy_store
@@ -93,6 +99,20 @@ def verify_workspace(
     if chain_only:
         return found
     return found._replace(findings=(*found.findings, *_lost_history(context)))
+
+
+_PATIENCE_S = 5.0
+
+
+def verify_share() -> None:
+    """Check the streams that standard input names: a part of `verify`, in a process of its own."""
+    asked = json.loads(sys.stdin.readline())
+    store = open_store(asked["url"], timeout_s=_PATIENCE_S, create=False)
+    with closing(store):
+        found = checked_share(store, asked["moment"], asked["heads"])
+    if found is None:
+        sys.exit(1)
+    sys.stdout.write(found)
 
 
 def heads(context: Context) -> SavedHeads:

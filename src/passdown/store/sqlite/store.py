@@ -115,7 +115,8 @@ class SqliteStore:
             self._idle.append(self._take_reader())
         self._file = None if vfs or exclusive else files.SameFile(self.path, self._has_record)
         if self._file is not None:
-            found = rows(self._idle[-1], self._statements["last_digest"])
+            with translated_errors(self.path):
+                found = rows(self._idle[-1], self._statements["last_digest"])
             self._file.last = found[0] if found else None
 
     @property
