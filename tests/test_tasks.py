@@ -323,3 +323,18 @@ def test_an_item_is_only_marked_with_what_fits_it(ws: Workspace) -> None:
     ws.set_status("T-1#q1", "answered", agent="coder", reason="15 minutes")
     shown = ws.show("T-1#q1")
     assert (shown.status, shown.status_note) == ("answered", "15 minutes")
+
+
+@pytest.mark.promise("W-23")
+def test_tasks_are_found_by_words_and_listed_from_the_newest(ws: Workspace) -> None:
+    for number in range(1, 6):
+        ws.create_task(f"T-{number}", title=f"Part {number % 2} of the Login", agent="ann")
+    newest = ws.tasks(newest=True, limit=2)
+    assert [each.task for each in newest] == ["T-5", "T-4"]
+    rest = ws.tasks(newest=True, after=newest[-1].seq)
+    assert [each.task for each in rest] == ["T-3", "T-2", "T-1"]
+    found = ws.tasks(words="login part 1", limit=2)
+    assert [each.task for each in found] == ["T-1", "T-3"]
+    assert [e.task for e in ws.tasks(words="part 1", after=found[-1].seq)] == ["T-5"]
+    assert [e.task for e in ws.tasks(status="ready", words="t-4")] == ["T-4"]
+    assert ws.tasks(words="logout") == []

@@ -191,11 +191,20 @@ class Reader(SearchReader):
         return row
 
     def tasks(
-        self, *, status: str = "", phase: str = "", agent: str = "", after: int = 0, limit: int
+        self,
+        *,
+        status: str = "",
+        phase: str = "",
+        agent: str = "",
+        after: int = 0,
+        limit: int,
+        newest: bool = False,
     ) -> list[TaskRow]:
-        """Tasks in the order they were created; empty filters let everything through."""
+        """Tasks in the order they were created, or the newest first; empty filters let everything
+        through.
+        """
         values = {"status": status, "phase": phase, "agent": agent, "after": after, "limit": limit}
-        return [_task_row(row) for row in self.run("tasks", values)]
+        return [_task_row(row) for row in self.run("newest_tasks" if newest else "tasks", values)]
 
     def unsettled_tasks(self, limit: int) -> list[TaskRow]:
         """Unfinished tasks that are blocked or have failed, are worked on, or wait to be taken, so

@@ -284,7 +284,7 @@ class Checks:
     """Checks that read all records, one at a time for everybody, in a thread of their own. The last
     result of each is kept, so that nobody waits for one.
 
-    A check is repeated after new records, and takes a tenth of the time at most: after one of 10
+    A check is repeated when a page shows it, and takes a tenth of the time at most: after one of 10
     seconds, 90 seconds pass, unless somebody asks for it.
     """
 
@@ -304,10 +304,9 @@ class Checks:
         with self._lock:
             kept = self._kept.get(name)
             if name not in self._running:
-                if kept and not is_asked and kept.position == position:
-                    return kept, 0.0
-                if kept and not is_asked and kept.age < 9 * kept.seconds:
-                    return kept, 9 * kept.seconds - kept.age
+                pause = 9 * kept.seconds - kept.age if kept and not is_asked else 0.0
+                if kept and pause > 0:
+                    return kept, 0.0 if kept.position == position else pause
                 started = self._pool.submit(self._run, name, check)
                 self._running[name] = started, time.monotonic()
             future, began = self._running[name]

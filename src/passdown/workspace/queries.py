@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from passdown.core.arguments import text_type_problems
 from passdown.core.kinds import READY, TASK_LISTS, WAITING, WORKSPACE_TASK, stream_of
 from passdown.core.results import ArtifactStatus, Gate, InboxEntry, TaskDetails, TaskOverview
 from passdown.core.rows import is_holding
@@ -27,6 +29,8 @@ def tasks(
     status: str = "",
     phase: str = "",
     agent: str = "",
+    words: str = "",
+    newest: bool = False,
     limit: int = 1000,
     after: int = 0,
     with_workspace: bool = False,
@@ -39,22 +43,48 @@ def tasks(
             agent; `waiting`, those that only wait for another task or agent. `why` says more.
         phase: Only tasks in this phase.
         agent: Only tasks that this agent holds.
+        words: Only tasks whose id or title has all of these words.
+        newest: The newest first; `ready` tasks stay in their order.
         limit: The largest number of tasks.
         after: The `seq` of the last task of the previous page.
         with_workspace: Also the entry that holds what concerns all work, which is no task.
     """
+    raise_problems("the filter is refused", text_type_problems(agent=agent, words=words))
+    wanted = words.lower().split()
     with context.store.reading() as reader:
-        _check_filters(context, reader, status, phase, agent)
+        _check_filters(context, reader, status, phase)
         if status in (READY, WAITING):
             found = _ready(reader, agent) if status == READY else _waiting(reader, agent)
             places = [each.seq for each in found]
             begin = places.index(after) + 1 if after in places else after and len(found)
-            return [each for each in found[begin:] if phase in ("", each.phase)][:limit]
+            fit = [each for each in found[begin:] if phase in ("", each.phase)]
+            return [each for each in fit if _has_words(each.task, each.title, wanted)][:limit]
         filters = {"status": status, "phase": phase, "agent": agent}
-        # One more than asked for: one may be no task, and leaving it out must not end a page.
-        rows = reader.tasks(**filters, limit=limit + 1, after=after)
-    kept = [row for row in rows if with_workspace or row.task != WORKSPACE_TASK]
-    return [TaskOverview(_overview(row)) for row in kept[:limit]]
+        listed = _listed(reader, filters, after, newest, max(limit, _PAGE) if wanted else limit)
+        kept = (
+            row
+            for row in listed
+            if (with_workspace or row.task != WORKSPACE_TASK)
+            and _has_words(row.task, row.details["title"], wanted)
+        )
+        return [TaskOverview(_overview(row)) for row in islice(kept, limit)]
+
+
+def _listed(
+    reader: Reader, filters: dict[str, str], after: int, newest: bool, size: int
+) -> Iterator[TaskRow]:
+    """Tasks, read some at a time."""
+    # One more than asked for: one may be no task, and leaving it out must not end a page.
+    while rows := reader.tasks(**filters, limit=size + 1, after=after, newest=newest):
+        yield from rows
+        if len(rows) <= size:
+            return
+        after = rows[-1].created_seq
+
+
+def _has_words(task: str, title: str, words: list[str]) -> bool:
+    text = f"{task} {title}".lower() if words else ""
+    return all(word in text for word in words)
 
 
 def _ready(reader: Reader, agent: str) -> list[TaskOverview]:
@@ -106,9 +136,7 @@ def _workable(reader: Reader, agent: str) -> Iterator[tuple[TaskRow, list[str]]]
 _PAGE = 1_000
 
 
-def _check_filters(
-    context: Context, reader: Reader, status: object, phase: object, agent: object
-) -> None:
+def _check_filters(context: Context, reader: Reader, status: object, phase: object) -> None:
     problems: list[Problem] = []
     for name, value, choices in (
         ("status", status, TASK_LISTS),
@@ -119,9 +147,6 @@ def _check_filters(
         if value and value not in choices and not is_old:
             message = f"{str(value)[:40]!r} is not one of the choices"
             problems.append(Problem(name, "invalid_choice", message, " | ".join(choices)))
-    if not isinstance(agent, str):
-        message = f"{type(agent).__name__} given"
-        problems.append(Problem("agent", "wrong_type", message, "an agent's name"))
     raise_problems("the filter is refused", problems)
 
 

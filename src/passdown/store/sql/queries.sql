@@ -123,6 +123,20 @@ FROM (
 ) AS placed
 WHERE place <= :limit ORDER BY updated_seq;
 
+-- name: newest_tasks
+SELECT * FROM (
+    SELECT task, version, digest,
+        CASE WHEN base_status IN ('completed', 'cancelled') THEN base_status
+             WHEN EXISTS (SELECT 1 FROM links l WHERE l.target = t.task AND l.relation = 'blocks'
+                          AND l.closed_seq = 0) THEN 'blocked'
+             ELSE base_status END AS status,
+        phase, holder, created_seq, updated_seq, header,
+        (SELECT d.details FROM details d WHERE d.task = t.task) AS details
+    FROM tasks t
+) AS listed WHERE (:status = '' OR status = :status) AND (:phase = '' OR phase = :phase)
+    AND (:agent = '' OR holder = :agent) AND (:after = 0 OR created_seq < :after)
+ORDER BY created_seq DESC LIMIT :limit;
+
 -- name: open_questions
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.kinds import TASK_STATUSES
@@ -28,13 +29,12 @@ from passdown.web.pages.task import chip, item_link
 from passdown.workspace.streams import WorkspaceStreams, may_record
 
 if TYPE_CHECKING:
-    from passdown.core.access import AccessToken
     from passdown.core.results import TaskOverview
     from passdown.web.requests import ApiRequest
     from passdown.workspace import Workspace
 
 _PAGE = 200
-_MOST_BLOCKED = 50
+_COLUMN = 50
 _MOST_SEARCHED = 10_000
 _TASKS_FOUND = 20
 _KINDS = (
@@ -50,96 +50,162 @@ def choices(name: str, label: str, values: tuple[str, ...], chosen: str, empty: 
     return tag("label", f"{label} ", tag("select", *options, name=name))
 
 
+_FILTERS = ("status", "phase", "agent", "words")
+
+
 def board_page(call: ApiRequest) -> Page:
-    """Tasks in columns by status or phase, a page at a time."""
-    given = {name: str(call.arguments.get(name, "")) for name in ("by", "status", "phase", "agent")}
-    by = given.pop("by") or "status"
-    found = call.workspace.tasks(
-        status=given["status"],
-        phase=given["phase"],
-        agent=given["agent"],
-        limit=_PAGE,
-        after=whole_number(call.arguments.get("after")) or 0,
-    )
+    """Tasks in columns by status or phase, the newest first. Each status shows its newest tasks;
+    what is filtered or in phases is shown a page at a time.
+    """
+    given = {name: str(call.arguments.get(name, "")) for name in _FILTERS}
+    by = "phase" if call.arguments.get("by") == "phase" else "status"
+    after = whole_number(call.arguments.get("after")) or 0
+    is_paged = by == "phase" or after or given["status"] or given["words"].strip()
+    if is_paged:
+        found = _tasks(call.workspace, given, _PAGE, after)
+    else:  # one more of each where there are more
+        each = ({**given, "status": status} for status in TASK_STATUSES)
+        found = [task for one in each for task in _tasks(call.workspace, one, _COLUMN + 1)]
     # A task may be in a phase of earlier settings, or of the workspace that it came from.
-    own = WorkspaceStreams(call.workspace).settings.phases
-    phases = tuple(dict.fromkeys([*own, *(each.phase for each in found)]))
-    names = TASK_STATUSES if by == "status" else phases
-    blocked = [each.task for each in found if each.status == "blocked"][:_MOST_BLOCKED]
-    blockers = {task: call.workspace.task(task).blocked_by for task in blocked}
-
-    def card(task: TaskOverview) -> Html:
-        return _card(call.caller, task, blockers.get(task.task, []), own)
-
+    own = WorkspaceStreams(call.workspace).settings
+    phases = tuple(dict.fromkeys([*own.phases, *(each.phase for each in found)]))
+    card = _CardMaker(call, found, own.phases, own.completes)
     columns = [
-        _column(name, by, [card(task) for task in found if getattr(task, by) == name])
-        for name in names
+        _column(name, by, given, [card(each) for each in found if getattr(each, by) == name])
+        for name in (TASK_STATUSES if by == "status" else phases)
     ]
     form = tag(
         "form",
+        tag("label", "find ", tag("input", type="search", name="words", value=given["words"],
+                                  data_search=True, placeholder="id or title")),
         choices("by", "columns", ("status", "phase"), by, "status"),
         choices("status", "status", TASK_STATUSES, given["status"], "all"),
         choices("phase", "phase", phases, given["phase"], "all"),
         tag("label", "holder ", tag("input", type="text", name="agent", value=given["agent"])),
-        tag("button", "Show"),
-        tag("label", "filter ", tag("input", type="search", id="filter", data_search=True)),
         class_="inline",
-        data_auto=True,
-    )
-    following = address("board", by=by, **given, after=found[-1].seq) if found else ""
+        data_typed="tasks",
+    )  # fmt: skip
+    is_more = is_paged and len(found) == _PAGE
+    following = address("board", by=by, **given, after=found[-1].seq) if is_more else ""
+    none = "No task fits." if any(given.values()) else "No tasks yet: passdown task new makes one."
     return Page(
         "Board",
-        tag("h1", "Board", tag("span", counted(len(found), "task"), class_="note")),
+        tag("h1", "Board"),
         form,
-        tag("div", *columns, class_="board", id="columns"),
-        tag("p", link(following, "More tasks"), class_="more") if len(found) == _PAGE else None,
+        tag(
+            "div",
+            tag("div", *columns, class_="board", id="columns"),
+            None if found else tag("p", none, class_="empty"),
+            following and tag("p", link(following, "Older tasks"), class_="more"),
+            id="tasks",
+        ),
         api=address("api", "tasks", **{k: v for k, v in given.items() if v}),
     )
 
 
-def _column(name: str, by: str, cards: list[Html]) -> Html:
-    heading = tag("h2", name, tag("span", len(cards), class_="note"))
-    return tag("section", heading, *cards, id=f"column-{name}", data_column=name, data_by=by)
-
-
-def _card(
-    caller: AccessToken, task: TaskOverview, blockers: list[str], phases: tuple[str, ...]
-) -> Html:
-    is_over = task.status in ("completed", "cancelled")
-    acts = [
-        not is_over and hand_over(caller, task.task),
-        task.claimed_by and release(caller, task.task),
-        not is_over
-        and action(
-            caller,
-            "hand_off",
-            "Move",
-            "m",
-            {},
-            Field("phase", "To phase", choices=phases),
-            Field("summary", "Why"),
-            task=task.task,
-            outcome="completed",
-        ),
-        cancel_or_reopen(caller, task.task, task.status),
-    ]
-    return tag(
-        "article",
-        tag("p", task_link(task.task), tag("span", f"v{task.version}", class_="when")),
-        tag(
-            "p",
-            link(address("tasks", task.task), text(task.title or task.task, 200)),
-            class_="title",
-        ),
-        tag("p", task.holder, " ", chip(task.phase), " ", ago(task.updated_at), class_="facts"),
-        blockers and tag("p", "blocked by ", [[item_link(each), " "] for each in blockers]),
-        tag("p", *acts, class_="acts left"),
-        id=f"card-{task.task}",
-        class_="card",
-        data_row=True,
-        tabindex="-1",
-        draggable="true" if caller.may(OPERATION["update_task"].right) else None,
+def _tasks(
+    workspace: Workspace, given: dict[str, str], limit: int, after: int = 0
+) -> list[TaskOverview]:
+    return workspace.tasks(
+        status=given["status"],
+        phase=given["phase"],
+        agent=given["agent"],
+        words=given["words"],
+        newest=True,
+        limit=limit,
+        after=after,
     )
+
+
+def _column(name: str, by: str, given: dict[str, str], cards: list[Html]) -> Html:
+    is_more = by == "status" and not given["status"] and len(cards) > _COLUMN
+    shown = cards[:_COLUMN] if is_more else cards
+    heading = tag("h2", name, tag("span", f"{len(shown)}{'+' * is_more}", class_="note"))
+    rest = is_more and link(address("board", **{**given, "status": name}), f"All {name} tasks")
+    return tag("section", heading, *shown, rest, id=f"column-{name}", data_column=name, data_by=by)
+
+
+class _CardMaker:
+    """Makes cards of tasks, with the gates and blockers of those that are shown."""
+
+    def __init__(
+        self, call: ApiRequest, found: list[TaskOverview], phases: tuple[str, ...], completes: str
+    ) -> None:
+        self._caller, self._phases, self._completes = call.caller, phases, completes
+        shown = {each.task: each.status for each in found}
+        self._blockers = {
+            task: call.workspace.task(task).blocked_by
+            for task, status in shown.items()
+            if status == "blocked"
+        }
+        self._gates: dict[str, list[Any]] = {}
+        for gate in call.workspace.gates():
+            if gate.task in shown:
+                self._gates.setdefault(gate.task, []).append(gate)
+
+    def __call__(self, task: TaskOverview) -> Html:
+        """The card of a task."""
+        gates = self._gates.get(task.task, [])
+        waiting = [gate for gate in gates if gate.kind == "human"]
+        blockers = self._blockers.get(task.task, [])
+        acts = [*self._answers(waiting[0].address if waiting else ""), *self._changes(task)]
+        return tag(
+            "article",
+            tag("p", task_link(task.task), tag("span", f"v{task.version}", class_="when"),
+                tag("span", ago(task.updated_at), class_="when"), class_="facts"),
+            tag("p", link(address("tasks", task.task), text(task.title or task.task, 200)),
+                class_="title"),
+            tag("p", task.holder and tag("span", task.holder, class_="agent"),
+                task.phase != task.status and chip(task.phase), class_="facts"),
+            *(self._gate(gate) for gate in gates),
+            blockers and tag("p", "blocked by ", [[item_link(each), " "] for each in blockers]),
+            tag("p", *acts, class_="acts left"),
+            id=f"card-{task.task}",
+            class_="card",
+            data_row=True,
+            tabindex="-1",
+            draggable="true" if self._caller.may(OPERATION["update_task"].right) else None,
+        )  # fmt: skip
+
+    def _gate(self, gate: Any) -> Html:
+        is_human = gate.kind == "human"
+        mark = chip("waiting" if is_human else "failed")
+        said = text(gate.blocker if is_human else gate.name, 200)
+        return tag("p", mark, " ", item_link(gate.address, said), class_="gate")
+
+    def _answers(self, gate: str) -> list[Html]:
+        if not gate:
+            return []
+        why = (Field("reason", "Why", is_needed=False), Field("reason", "Why"))
+        return [
+            action(self._caller, "approve", "Approve", "a", {"gate": gate}, why[0]),
+            action(self._caller, "reject", "Reject", "r", {"gate": gate}, why[1]),
+        ]
+
+    def _changes(self, task: TaskOverview) -> list[Html | str | None]:
+        caller, path = self._caller, dict[str, str]()
+        if task.status in ("completed", "cancelled"):
+            return [cancel_or_reopen(caller, task.task, task.status)]
+        return [
+            hand_over(caller, task.task),
+            task.claimed_by and release(caller, task.task),
+            action(
+                *(caller, "hand_off", "Complete", "d", path),
+                Field("summary", "What was done"),
+                Field("despite", "Why, if something is still open", is_needed=False),
+                task=task.task,
+                outcome="completed",
+                phase=self._completes,
+            ),
+            action(
+                *(caller, "hand_off", "Move", "m", path),
+                Field("phase", "To phase", choices=self._phases),
+                Field("summary", "Why"),
+                task=task.task,
+                outcome="completed",
+            ),
+            cancel_or_reopen(caller, task.task, task.status),
+        ]
 
 
 def search_page(call: ApiRequest) -> Page:
@@ -184,15 +250,17 @@ def search_page(call: ApiRequest) -> Page:
 
 
 def _found_tasks(call: ApiRequest, given: dict[str, str]) -> list[Html]:
-    """Tasks whose id or title has all words; none where results of one kind or task are wanted."""
-    words = given["query"].lower().split()
+    """Tasks whose id or title has all words, the newest first and one with that very id before
+    them; none where results of one kind or task are wanted.
+    """
     if given["kind"] or given["task"]:
         return []
-    listed = call.workspace.tasks(agent=given["agent"], limit=_MOST_SEARCHED)
-    fit = [t for t in listed if all(word in f"{t.task} {t.title}".lower() for word in words)]
+    query, ws = given["query"].strip(), call.workspace
+    fit = ws.tasks(words=query, agent=given["agent"], newest=True, limit=_TASKS_FOUND + 1)
+    is_more = len(fit) > _TASKS_FOUND
+    with suppress(PassdownError):
+        fit = [ws.task(query), *(each for each in fit if each.task != query)]
     fit = [t for t in fit if not given["live"] or t.status in ("open", "blocked")]
-    fit.sort(key=lambda task: task.task.lower() != given["query"].strip().lower())
-    more = len(fit) - _TASKS_FOUND
     rows = [
         tag(
             "article",
@@ -210,7 +278,8 @@ def _found_tasks(call: ApiRequest, given: dict[str, str]) -> list[Html]:
         )
         for t in fit[:_TASKS_FOUND]
     ]  # fmt: skip
-    return [*rows, tag("p", f"and {more} more tasks", class_="note")] if more > 0 else rows
+    board = link(address("board", words=query), "All tasks with these words")
+    return [*rows, tag("p", board, class_="note")] if is_more else rows
 
 
 def _result(found: Any) -> Html:

@@ -65,7 +65,7 @@ def page_routes() -> tuple[ApiRoute, ...]:
         _page("task", "/tasks/{task}", task_page, "old", "new", "before"),
         _page("given", "/tasks/{task}/given/{number}", given_page),
         _page("item", "/items/{item}", item_page),
-        _page("board", "/board", board_page, "by", "status", "phase", "agent", "after"),
+        _page("board", "/board", board_page, "by", "status", "phase", "agent", "words", "after"),
         _page("search", "/search", search_page, "query", "kind", "agent", "task", "live"),
         _page("agents", "/agents", agents_page),
         _page("agent", "/agents/{agent}", agent_page, "task"),

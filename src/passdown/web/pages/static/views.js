@@ -13,11 +13,8 @@ export function startViews(hasNews = true) {
   each("[data-brief]", brief);
   each("form[data-typed]", typed);
   each("form[data-auto]", (form) => form.addEventListener("change", (event) => event.target.matches("select, [list]") && form.requestSubmit()));
-  each("#filter", filter);
-  each("[data-column]", drop);
   if (hasNews) document.querySelectorAll("canvas").forEach((graph) => begun.has(graph) && graph.dispatchEvent(new Event("reload")));
   each("canvas", startGraph);
-  hide(document.getElementById("filter"));
   tally();
 }
 
@@ -110,31 +107,20 @@ function typed(form) {
   form.addEventListener("submit", (event) => { event.preventDefault(); show(); });
 }
 
-// Show the cards of this page that have what is typed.
-function filter(input) {
-  input.addEventListener("input", () => hide(input));
-  input.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
-}
-
-function hide(input) {
-  if (!input) return;
-  const wanted = input.value.toLowerCase();
-  for (const row of rows()) row.hidden = !row.textContent.toLowerCase().includes(wanted);
-}
-
 // A card that is dropped on a column does what its button for that would do, if it has one.
-function drop(column) {
-  column.addEventListener("dragstart", (event) => event.dataTransfer.setData("text/plain", event.target.closest("[data-row]")?.id ?? ""));
-  column.addEventListener("dragover", (event) => event.preventDefault());
-  column.addEventListener("drop", (event) => {
-    event.preventDefault();
-    const card = document.getElementById(event.dataTransfer.getData("text/plain"));
-    const name = column.dataset.column;
-    for (const button of card?.querySelectorAll("button[data-path]") ?? []) {
-      const isStatus = JSON.parse(button.dataset.body).status === name;
-      const isPhase = column.dataset.by === "phase" && button.dataset.key === "m";
-      if (isStatus || isPhase) return run(button, isPhase ? { phase: name } : {});
-    }
-    if (card && !column.contains(card)) say(`A task isn't made ${name} here; hand it over, cancel it or reopen it.`, true);
-  });
-}
+document.addEventListener("dragstart", (event) => event.dataTransfer.setData("text/plain", event.target.closest?.("[data-row]")?.id ?? ""));
+document.addEventListener("dragover", (event) => event.target.closest?.("[data-column]") && event.preventDefault());
+document.addEventListener("drop", (event) => {
+  const column = event.target.closest?.("[data-column]");
+  if (!column) return;
+  event.preventDefault();
+  const card = document.getElementById(event.dataTransfer.getData("text/plain"));
+  const { column: name, by } = column.dataset;
+  for (const button of card?.querySelectorAll("button[data-path]") ?? []) {
+    const { status, phase } = JSON.parse(button.dataset.body);
+    const isPhase = by === "phase" && button.dataset.key === "m";
+    const isThis = by === "phase" ? phase === name : status === name || (phase && name === "completed");
+    if (isThis || isPhase) return run(button, isPhase ? { phase: name } : {});
+  }
+  if (card && !column.contains(card)) say(`A task isn't made ${name} here: its agents or its gates say so.`, true);
+});
