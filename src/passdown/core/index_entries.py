@@ -28,6 +28,9 @@ COMPARED_LETTERS = "dpg"
 NODE_LETTERS = {"d": "decision", "p": "pattern", "g": "gotcha", "w": "insight"}
 """The items that are nodes of the graph, and the type of node each is."""
 
+_LINKED_LETTERS = frozenset({"a", *NODE_LETTERS})
+"""The letters of the items that edges begin at, or that are about a file."""
+
 KNOWLEDGE = "knowledge"
 """The kind, among what search finds, of a node that somebody wrote down."""
 
@@ -140,33 +143,42 @@ def index_changes(
     if not added and record.kind != "learned":
         return NO_INDEX_CHANGES
     texts = indexed_texts(body) if texts is None else texts
-    entries = [*_item_entries(record, body, added, texts), *_node_entries(record, body, texts)]
+    entries: list[EntryRow] = []
+    edges: list[Edge] = []
+    tags: list[tuple[str, str]] = []
+    for row in added:
+        entry = entry_of(body, row.field, row.index)
+        text = texts.get((row.field, row.index)) if row.letter in SEARCHED_LETTERS else None
+        # A handoff may say nothing; what has only stop words is still found by filters.
+        if text is not None and (row.letter != "h" or entry.get("summary")):
+            entries.append(_item_entry(record, body, row, entry, text))
+        if text is not None and row.letter in NODE_LETTERS:
+            tags += [(tag, row.address) for tag in text.tags]
+        edges += _item_edges(record, body, row, entry)
+    nodes = body.get("nodes", ())
+    if nodes:
+        entries += _node_entries(record, body, texts)
+        tags += [(tag, data["id"]) for data in nodes for tag in sorted(set(data.get("tags", ())))]
     return IndexChanges(
         tuple(entries),
-        (*_item_edges(record, body, added), *map(edge_of, body.get("edges", ()))),
-        tuple(_tags(body, added, texts)),
-        tuple(map(node_of, body.get("nodes", ()))),
+        (*edges, *map(edge_of, body.get("edges", ()))),
+        tuple(tags),
+        tuple(map(node_of, nodes)),
         tuple(body.get("forgotten_nodes", ())),
         tuple((e["source"], e["relation"], e["target"]) for e in body.get("forgotten_edges", ())),
     )
 
 
-def _item_entries(
-    record: Record, body: dict[str, Any], added: Sequence[ItemRow], texts: IndexedTexts
-) -> Iterator[EntryRow]:
-    for row in added:
-        text = texts.get((row.field, row.index)) if row.letter in SEARCHED_LETTERS else None
-        entry = entry_of(body, row.field, row.index)
-        # A handoff may say nothing; what has only stop words is still found by filters.
-        if text is None or (row.letter == "h" and not entry.get("summary")):
-            continue
-        kind, agent = KINDS[row.letter].word, entry.get("agent") or record.author
-        paths = _paths_of(row.letter, entry)
-        if row.letter == "h":
-            paths = [artifact["path"] for artifact in body.get("artifacts", ())]
-        said = (row.address, row.task, kind, agent, _time_of(entry, record), row.status)
-        severity = [mark_of("severity", row.grade)] if row.letter == "g" else []
-        yield _entry_row(said, record.position, text, paths, (*severity, *text.bands))
+def _item_entry(
+    record: Record, body: dict[str, Any], row: ItemRow, entry: dict[str, Any], text: IndexedText
+) -> EntryRow:
+    kind, agent = KINDS[row.letter].word, entry.get("agent") or record.author
+    paths = _paths_of(row.letter, entry)
+    if row.letter == "h":
+        paths = [artifact["path"] for artifact in body.get("artifacts", ())]
+    said = (row.address, row.task, kind, agent, _time_of(entry, record), row.status)
+    severity = [mark_of("severity", row.grade)] if row.letter == "g" else []
+    return _entry_row(said, record.position, text, paths, (*severity, *text.bands))
 
 
 def _entry_row(
@@ -209,19 +221,23 @@ def _node_entries(record: Record, body: dict[str, Any], texts: IndexedTexts) -> 
         yield _entry_row(said, record.position, texts["nodes", index], [path])
 
 
-def _item_edges(record: Record, body: dict[str, Any], added: Sequence[ItemRow]) -> Iterator[Edge]:
-    task = "task:" + record.stream.partition("/")[2]
-    for row in added:
-        entry = entry_of(body, row.field, row.index)
-        if row.letter == "a":
-            yield Edge(f"file:{row.path}", "changed_in", task)
-        elif row.letter == "d":
-            yield Edge(row.address, "decided_by", f"agent:{entry.get('agent') or record.author}")
-            yield Edge(row.address, "relates_to", task)
-            for target in entry.get("supersedes", ()):
-                yield Edge(row.address, "supersedes", target)
-        elif row.letter in NODE_LETTERS:
-            yield Edge(row.address, "discovered_in", task)
+def _item_edges(
+    record: Record, body: dict[str, Any], row: ItemRow, entry: dict[str, Any]
+) -> Iterator[Edge]:
+    if row.letter not in _LINKED_LETTERS:
+        return
+    task = "task:" + row.task
+    if row.letter == "a":
+        yield Edge(f"file:{row.path}", "changed_in", task)
+        return
+    if row.letter == "d":
+        yield Edge(row.address, "decided_by", f"agent:{entry.get('agent') or record.author}")
+        yield Edge(row.address, "relates_to", task)
+        for target in entry.get("supersedes", ()):
+            yield Edge(row.address, "supersedes", target)
+    else:
+        yield Edge(row.address, "discovered_in", task)
+    if row.letter in "dp":
         for target in sorted(_targets(row.letter, entry, body) - {task}):
             yield Edge(row.address, "relates_to", target)
 
@@ -270,18 +286,6 @@ def _paths_of(letter: str, entry: dict[str, Any]) -> list[str]:
     else:
         return []
     return sorted({normal_path(path) for path in given if not path_problems(path, "")} - {""})
-
-
-def _tags(
-    body: dict[str, Any], added: Sequence[ItemRow], texts: IndexedTexts
-) -> Iterator[tuple[str, str]]:
-    for row in added:
-        if row.letter in NODE_LETTERS:
-            for tag in texts[row.field, row.index].tags:
-                yield (tag, row.address)
-    for data in body.get("nodes", ()):
-        for tag in sorted(set(data.get("tags", ()))):
-            yield (tag, data["id"])
 
 
 def _path_marks(paths: Iterable[str]) -> list[str]:

@@ -214,9 +214,13 @@ def check_handoff(
     """Check a handoff, read or plain; its lists must account for `changed_files` if known, and its
     phase is one of `phases` if there are any.
     """
-    data: object = given.data if isinstance(given, GivenHandoff) else given
-    plain, checks = schema.check(Handoff, data, phases)
-    checks.errors += given.contradictions if isinstance(given, GivenHandoff) else ()
+    if isinstance(given, GivenHandoff):
+        data = given.data
+        plain, checks = schema.check(Handoff, data, phases, is_named=True)
+        checks.errors += given.contradictions
+    else:
+        data = given
+        plain, checks = schema.check(Handoff, data, phases)
     if checks.has_errors:
         rules = _rules_on_faulty(data, checks, changed_files)
         return CheckedHandoff(None, limited_problems((*checks.errors, *rules, *checks.unknown)))

@@ -295,6 +295,10 @@ class Type:
 
     def read(self, value: Any, path: str, checks: Checks) -> Any:
         """The value in its plain form; what is wrong with it goes to `checks`."""
+        return self.check(self.named(value), path, checks)
+
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
+        """The same of a value that is under the names of its shapes already."""
         raise NotImplementedError
 
     def named(self, value: Any) -> Any:
@@ -325,7 +329,7 @@ class Text(Type):
         self._rule = rule
         self._form = form
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check the text by its rule."""
         problems = self._rule(value, path)
         if problems:
@@ -344,11 +348,11 @@ class Value(Text):
     def __init__(self) -> None:
         super().__init__(text_problems)
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """The text of the value."""
         if isinstance(value, bool | int | float):
             value = json.dumps(value)
-        return super().read(value, path, checks)
+        return super().check(value, path, checks)
 
     def schema(self, definitions: JsonObject) -> JsonObject:
         """Any scalar; null where it may be left out is said by its field."""
@@ -372,7 +376,7 @@ class Pattern(Type):
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check the text against the pattern."""
         if not isinstance(value, str):
             checks.add(path, "wrong_type", f"{_type_name(value)} given", "text")
@@ -392,7 +396,7 @@ class Choice(Type):
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check that it is one of the words."""
         if not isinstance(value, str) or value not in self.words:
             given = str(value)
@@ -419,12 +423,12 @@ class Phase(Text):
         super().__init__(phase_problems)
         self._is_needed = is_needed
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check that it is a phase."""
         if value == "" and not self._is_needed:
             return value
         if checks.phases:
-            return Choice(*checks.phases).read(value, path, checks)
+            return Choice(*checks.phases).check(value, path, checks)
         return super().read(value, path, checks)
 
     def schema(self, definitions: JsonObject) -> JsonObject:
@@ -445,7 +449,7 @@ class Number(Type):
         self._most = most
         self._is_float = is_float
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check that it is a number within the limits."""
         number = self._number(value)
         if number is None:
@@ -488,7 +492,7 @@ class Number(Type):
 class Truth(Type):
     """True or false, or a word that YAML and people write for them."""
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check that it means true or false."""
         given = value.lower() if isinstance(value, str) else value
         found = _TRUTHS.get(given) if isinstance(given, str | int | float) else None
@@ -514,9 +518,9 @@ class Optional(Type):
     def __init__(self, of: Type) -> None:
         self.of = of
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check what isn't null."""
-        return None if value is None else self.of.read(value, path, checks)
+        return None if value is None else self.of.check(value, path, checks)
 
     def named(self, value: Any) -> Any:
         """The other type's."""
@@ -546,7 +550,7 @@ class List(Type):
         self._most = most
         self._takes_one = takes_one
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check each entry, at its place."""
         if value is None:
             return []
@@ -563,7 +567,9 @@ class List(Type):
             return []
         if len(entries) < self._least:
             checks.add(path, "too_short", f"{len(entries)} entries", f"at least {self._least}")
-        return [self.of.read(part, f"{path}[{i}]", checks) for i, part in enumerate(entries)]
+        # `named` takes no other iterable apart.
+        read = self.of.check if isinstance(value, list | tuple) else self.of.read
+        return [read(part, f"{path}[{i}]", checks) for i, part in enumerate(entries)]
 
     def named(self, value: Any) -> Any:
         """The same list with each entry under the names of its shape."""
@@ -600,7 +606,7 @@ class Map(Type):
         self._least = least
         self._most = most
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check each key and each value."""
         if not isinstance(value, Mapping):
             checks.add(path, "wrong_type", f"{_type_name(value)} given", "an object")
@@ -612,7 +618,7 @@ class Map(Type):
                 checks.errors.append(problem)
                 continue
             if self._key is not None:
-                self._key.read(name, within, checks)
+                self._key.check(name, within, checks)
             found[name] = part if self.of is None else self.of.read(part, within, checks)
         if self.of is None:
             checks.errors += json_problems(found, path)
@@ -642,17 +648,17 @@ class Part(Type):
     def __init__(self, of: type[Any]) -> None:
         self.of = of
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check each field; what is left out has its default in the result."""
-        fields = fields_of(self.of)
-        given = self.named(value)
-        if not isinstance(given, dict):
+        if not isinstance(value, dict):
             checks.add(path, "wrong_type", f"{_type_name(value)} given", "an object")
             return {}
-        given = cast("dict[Any, Any]", given)
-        found: JsonObject = {}
+        given = cast("dict[Any, Any]", value)
+        fields, required, defaults = _plan_of(self.of)
+        found = {name: make() if make else default for name, default, make in defaults}
         for name, field in fields.items():
-            found[name] = _read_field(field, given, path, checks)
+            if name in given or name in required:
+                _check_field(field, given, path, checks, found)
         if rule := getattr(self.of, "check_together", None):
             rule(found, path, checks)
         unknown = [name for name in given if name not in fields]
@@ -705,16 +711,16 @@ class Part(Type):
         """The shape's declared fields that aren't empty."""
         fields = fields_of(self.of)
         given = cast("JsonObject", plain)
-        undeclared = {name: part for name, part in given.items() if name not in fields}
-        if undeclared:
-            extra[path] = undeclared
         prefix = f"{path}." if path else ""
-        found = {
-            name: fields[name].type.recorded(part, prefix + name, extra)
-            for name, part in given.items()
-            if name in fields and part not in EMPTY
-        }
-        return {name: part for name, part in found.items() if part not in EMPTY}
+        found: JsonObject = {}
+        for name, part in given.items():
+            if name not in fields:
+                extra.setdefault(path, {})[name] = part
+            elif part or part not in EMPTY:
+                kept = fields[name].type.recorded(part, prefix + name, extra)
+                if kept or kept not in EMPTY:
+                    found[name] = kept
+        return found
 
     def schema(self, definitions: JsonObject) -> JsonObject:
         """A reference to the shape's own schema."""
@@ -732,18 +738,42 @@ def shape_of(field: Field) -> type[Any] | None:
     return kind.of if isinstance(kind, Part) else None
 
 
-def _read_field(field: Field, given: Mapping[Any, Any], path: str, checks: Checks) -> Any:
+class _Plan(NamedTuple):
+    """What checking a shape needs, put together once: fields, those that are required, and each
+    one's default in plain data; what could be changed is made anew.
+    """
+
+    fields: dict[str, Field]
+    required: frozenset[str]
+    defaults: tuple[tuple[str, Any, Callable[[], Any] | None], ...]
+
+
+@cache
+def _plan_of(kind: type[Any]) -> _Plan:
+    fields = fields_of(kind)
+    defaults: list[tuple[str, Any, Callable[[], Any] | None]] = []
+    for name, field in fields.items():
+        plain: Any = None if field.is_required else field.plain_default()
+        is_changeable = isinstance(plain, list | dict)
+        defaults.append((name, plain, field.plain_default if is_changeable else None))
+    required = frozenset(name for name, field in fields.items() if field.is_required)
+    return _Plan(fields, required, tuple(defaults))
+
+
+def _check_field(
+    field: Field, given: Mapping[Any, Any], path: str, checks: Checks, found: JsonObject
+) -> None:
+    """Check a field that is given or required; what counts as left out keeps its default."""
     value = given.get(field.name, _UNSET)
     default = field.default
-    is_absent = value is _UNSET or value is None
-    if default is not REQUIRED and (is_absent or (value == "" and default in ("", None))):
-        return field.plain_default()
+    if default is not REQUIRED and (value is None or (value == "" and default in ("", None))):
+        return
     where = f"{path}.{field.name}" if path else field.name
     if value is _UNSET:
         expected = field.type.expected() or f"a value for {field.name}"
         checks.add(where, "required", "is missing", expected)
-        return None
-    return field.type.read(value, where, checks)
+        return
+    found[field.name] = field.type.check(value, where, checks)
 
 
 def _key_problem(name: object, where: str) -> Problem | None:
@@ -893,14 +923,19 @@ def _type_name(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
 
 
-def check(kind: type[Any], data: object, phases: Sequence[str] = ()) -> tuple[JsonObject, Checks]:
-    """Hold plain data to a shape; gives it with every default, and what is wrong with it."""
+def check(
+    kind: type[Any], data: object, phases: Sequence[str] = (), *, is_named: bool = False
+) -> tuple[JsonObject, Checks]:
+    """Hold plain data to a shape; gives it with every default, and what is wrong with it. Data that
+    `is_named` has the shape's own names at any depth.
+    """
     checks = Checks(phases)
     if not isinstance(data, dict):
         expected = "an object with the fields of the schema"
         checks.add("", "wrong_type", f"{type(data).__name__} given", expected)
         return {}, checks
-    return Part(kind).read(cast("dict[str, Any]", data), "", checks), checks
+    read = Part(kind).check if is_named else Part(kind).read
+    return read(cast("dict[str, Any]", data), "", checks), checks
 
 
 def value_of(kind: type[Shape], plain: JsonObject) -> Shape:

@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from functools import lru_cache
 
 from passdown.core.documents import is_intact
 from passdown.core.kinds import stream_of
@@ -38,15 +37,45 @@ class Mirrored(NamedTuple):
     digest: str
 
 
+class _Look(NamedTuple):
+    """What a file showed when it had a status; whether it is whole, once somebody asked."""
+
+    status: tuple[int, ...]
+    shown: Mirrored | None
+    is_whole: bool | None = None
+
+
+_MOST_LOOKS = 256
+_looks: dict[str, _Look] = {}
+"""By path: a file that nobody touched since is read once."""
+
+
+def _look(path: str, status: tuple[int, ...]) -> _Look:
+    known = _looks.get(path)
+    if known is None or known.status != status:
+        known = _keep_look(path, _Look(status, _read_head(path)))
+    return known
+
+
+def _keep_look(path: str, look: _Look) -> _Look:
+    if len(_looks) >= _MOST_LOOKS:
+        _looks.clear()
+    _looks[path] = look
+    return look
+
+
+def remember_shown(shown: Mirrored, status: tuple[int, ...]) -> None:
+    """Note a file that was written just now, with the status that it has since."""
+    _keep_look(shown.path, _Look(status, shown, is_whole=True))
+
+
 def shown_by(path: str) -> Mirrored | None:
     """The version and digest that a file shows, from its beginning; None where it shows none."""
     now = durable_files.file_status(path)
-    return _shown_by(path, now) if now else None
+    return _look(path, now).shown if now else None
 
 
-@lru_cache(maxsize=256)
-def _shown_by(path: str, _now: tuple[int, ...]) -> Mirrored | None:
-    """The same; a file that nobody touched since is read once."""
+def _read_head(path: str) -> Mirrored | None:
     try:
         found = _HEAD.search(durable_files.read_start(path, _HEAD_BYTES))
     except (OSError, ValueError):
@@ -139,12 +168,15 @@ def ledger_behind(reader: Reader, tasks: dict[str, Mirrored]) -> Damaged:
 def is_whole(path: str) -> bool:
     """Whether a state file is as it was written, by its own checksum; what can't be read isn't."""
     now = durable_files.file_status(path)
-    return _is_whole(path, now) if now else False
+    if not now:
+        return False
+    look = _look(path, now)
+    if look.is_whole is None:
+        look = _keep_look(path, look._replace(is_whole=_is_intact(path)))
+    return bool(look.is_whole)
 
 
-@lru_cache(maxsize=256)
-def _is_whole(path: str, _now: tuple[int, ...]) -> bool:
-    """The same, likewise read once."""
+def _is_intact(path: str) -> bool:
     try:
         data = durable_files.read_bytes(path)
     except StoreUnavailable:

@@ -90,12 +90,17 @@ def with_links(
         blockers = reader.open_links_to(row.task)
     else:
         blockers = links_at(reader.links_to(row.task), as_of)
-    document["blocked_by"] = [link.source for link in blockers if link.relation == "blocks"]
-    if document["blocked_by"] and document["status"] not in ("completed", "cancelled"):
-        document["status"] = "blocked"
+    add_blockers(document, blockers)
     if document["decisions"]:
         mark_superseded(reader, row.task, document["decisions"], as_of)
     return document
+
+
+def add_blockers(document: JsonObject, links: Iterable[LinkRow]) -> None:
+    """Say in a state which items of other tasks block its task."""
+    document["blocked_by"] = [link.source for link in links if link.relation == "blocks"]
+    if document["blocked_by"] and document["status"] not in ("completed", "cancelled"):
+        document["status"] = "blocked"
 
 
 def mark_superseded(

@@ -21,13 +21,13 @@ from passdown.core.documents import (
     LISTS,
     is_intact,
     is_torn,
+    item_document,
     state_document,
     status_fields,
     with_status,
 )
 from passdown.core.kinds import stream_of
 from passdown.core.record import Head
-from passdown.core.rows import StatusChange
 from passdown.core.state_files import (
     check_state,
     handle_file_text,
@@ -37,8 +37,14 @@ from passdown.core.state_files import (
 )
 from passdown.core.values import NamedTuple
 from passdown.errors import Problem
-from passdown.history.lost_history import evidence, ledger_behind, shown_by
-from passdown.history.state import envelope, links_at, supersede, with_documents, with_links
+from passdown.history.lost_history import (
+    Mirrored,
+    evidence,
+    ledger_behind,
+    remember_shown,
+    shown_by,
+)
+from passdown.history.state import add_blockers, envelope, links_at, supersede, with_documents
 from passdown.ledger.durable_files import (
     file_status,
     keep_aside,
@@ -51,10 +57,9 @@ from passdown.ledger.durable_files import (
 from passdown.ledger.writer import row_after
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from passdown.core.fold import Changes
-    from passdown.core.record import Record
     from passdown.core.rows import ItemRow, LinkRow, TaskRow
     from passdown.core.state_files import Rendered
     from passdown.core.types import JsonObject
@@ -97,59 +102,35 @@ class _Page(NamedTuple):
     size: int = 0
 
 
-class _NextVersion:
-    """Answers what a reader would of a task on which no other bears, after one more record: from
-    the page before it, and from the store only what that lacks.
+def _next_entries(page: _Page, written: Written, step: Changes) -> _Entries | None:
+    """The entries of a page after one more record of a task on which no other bears; None where
+    the store has to be asked: of gates and preconditions, more than the entry stands behind the
+    status.
     """
-
-    def __init__(self, store: Store, written: Written, step: Changes, page: _Page) -> None:
-        self._store, self._record = store, written.record
-        items = {key: entry.item for key, entry in page.entries.items()}
-        added = sorted(step.added, key=lambda item: (item.letter, item.ordinal))
-        items.update(((item.letter, item.ordinal), item) for item in added)
-        for change in step.changed:
-            key = (change.letter, change.ordinal)
-            if key in items:
-                items[key] = items[key]._replace(**change._asdict())
-        self._items = list(items.values())
-
-    def open_items(self, task: str) -> list[ItemRow]:
-        return [item for item in self._items if item.is_open]
-
-    def items_since(self, task: str, after: int) -> list[ItemRow]:
-        return [item for item in self._items if item.position > after]
-
-    def records_at(self, stream: str, positions: Sequence[int]) -> list[Record]:
-        own = [self._record] if self._record.position in positions else []
-        older = [position for position in positions if position != self._record.position]
-        if not older:
-            return own
-        with self._store.reading() as reader:
-            return [*own, *reader.records_at(stream, older)]
-
-    def records(self, stream: str, *, after: int, until: int) -> Iterable[Record]:
-        with self._store.reading() as reader:
-            return list(reader.records(stream, after=after, until=until))
-
-    def superseders(self, task: str) -> list[LinkRow]:
-        return []
-
-    open_links_to = superseders
+    entries, body = dict(page.entries), written.record.document()
+    added = {(item.letter, item.ordinal): item for item in step.added}
+    for change in step.changed:
+        place = (change.letter, change.ordinal)
+        known = entries.get(place)
+        if place in added:
+            added[place] = added[place]._replace(**change._asdict())
+        elif change.letter in "ck":
+            return None
+        elif known is not None:
+            document = with_status(json.loads(known.text), status_fields(change))
+            item = known.item._replace(**change._asdict())
+            entries[place] = _entry(item, document, is_checked=True)
+    for place in sorted(added):
+        document = item_document(added[place], written.record, body)
+        entries[place] = _entry(added[place], document, is_checked=True)
+    return entries
 
 
-def _can_be_marked(item: ItemRow, known: _Entries) -> bool:
-    """Whether a new status is all that the text of a known entry lacks; of gates and preconditions,
-    more than the entry stands behind the status.
-    """
-    return item.letter not in "ck" and (item.letter, item.ordinal) in known
-
-
-def _marked(items: list[ItemRow], known: _Entries) -> Iterator[tuple[ItemRow, JsonObject]]:
-    """Items with their documents: what was shown of them, with their new status."""
-    for item in items:
-        place, note = (item.letter, item.ordinal), item.note
-        change = StatusChange(*place, item.status, item.is_open, item.closed_at, note)
-        yield item, with_status(json.loads(known[place].text), status_fields(change))
+def _entry(
+    item: ItemRow, document: JsonObject, source: str = "", *, is_checked: bool = False
+) -> _Entry:
+    supersede(document, source)
+    return _Entry(item, source, rendered_entry(LISTS[item.letter], document, is_checked=is_checked))
 
 
 def _is_special(path: str) -> bool:
@@ -226,29 +207,37 @@ class StateFiles:
         """
         temporary = self._private(_TEMPORARY)
         with named_lock(self._private(_LOCKS), task):
-            known = self._next_version(store, task, written)
-            if known is not None:
-                self._replace(*known, temporary, is_next=True)
+            if written is not None and self._write_next(store, task, written, temporary):
                 return []
             with store.reading() as reader:
                 return self._write_read(reader, task, temporary, with_archive=with_archive)
 
-    def _next_version(
-        self, store: Store, task: str, written: Written | None
-    ) -> tuple[Reader, TaskRow] | None:
-        """A task one version after its page, if that is what was written and nobody touched the
-        file since; None where the store has to be asked.
+    def _write_next(self, store: Store, task: str, written: Written, temporary: str) -> bool:
+        """Write a task's file one version after its page, if that is what was written, no other
+        task bears on it and nobody touched the file since; False where the store has to be asked.
         """
-        page = self._pages.get(task)
-        step = written.step if written else None
-        if page is None or written is None or step is None or step.task != task:
-            return None
-        is_linked = page.is_linked or step.links or step.unlinked
-        is_next = page.digest == written.record.previous
-        if is_linked or not is_next or page.status != file_status(self.path(task)):
-            return None
-        reader = cast("Reader", _NextVersion(store, written, step, page))
-        return reader, row_after(written.record, step)
+        page, step = self._pages.get(task), written.step
+        if page is None or step is None or step.task != task or page.is_linked:
+            return False
+        is_next = page.digest == written.record.previous and not (step.links or step.unlinked)
+        if not is_next or page.status != file_status(self.path(task)):
+            return False
+        entries = _next_entries(page, written, step)
+        if entries is None:
+            return False
+        row = row_after(written.record, step)
+        through = self._archived_through(row.version)
+        if step.changed or through > self._archived_through(row.version - 1):
+            kept = (e for e in entries.values() if e.item.position > through or e.item.is_open)
+            entries = {(entry.item.letter, entry.item.ordinal): entry for entry in kept}
+        text, left_out = self._text(row, list(entries.values()), (), is_new=True)
+        blocks = [b for b in (*self._blocks(row)[-1:], *left_out) if not self._has_block(task, b)]
+        if blocks:
+            with store.reading() as reader:
+                self._write_blocks(reader, task, blocks)
+        is_swapped = not self._is_synced
+        self._put(row, text, entries, temporary, is_linked=False, is_swapped=is_swapped)
+        return True
 
     def _write_read(
         self, reader: Reader, task: str, temporary: str, *, with_archive: bool
@@ -275,47 +264,46 @@ class StateFiles:
             return [problem._replace(level="warning") for problem in found]
         sweep_temporary(temporary)
         problems = self._keep_edit(task)
-        self._replace(reader, row, temporary, with_archive=with_archive)
+        entries = self._entries(reader, row)
+        links = reader.open_links_to(task)
+        text, left_out = self._text(row, list(entries.values()), links)
+        blocks = [*self._blocks(row)[0 if with_archive else -1 :], *left_out]
+        self._write_blocks(reader, task, [b for b in blocks if not self._has_block(task, b)])
+        is_linked = bool(links or reader.superseders(task))
+        self._put(row, text, entries, temporary, is_linked=is_linked)
         return problems
 
-    def _replace(
+    def _put(
         self,
-        reader: Reader,
         row: TaskRow,
+        text: str,
+        entries: _Entries,
         temporary: str,
         *,
-        with_archive: bool = False,
-        is_next: bool = False,
+        is_linked: bool,
+        is_swapped: bool = False,
     ) -> None:
-        """Write a task's file, and the archive files that it needs first.
-
-        One that `is_next` takes the place of what was written here just before.
-        """
+        """Write a task's file, and keep what it shows for the next version."""
         task, path = row.task, self.path(row.task)
-        text, left_out = self._text(reader, row, is_new=is_next)
-        blocks = self._blocks(row)
-        for block in [*(blocks if with_archive else blocks[-1:]), *left_out]:
-            if not os.path.exists(self._block_path(task, block)):
-                self._write_block(reader, task, block)
         replace_file(
             path,
             text,
             is_synced=self._is_synced,
-            is_swapped=is_next and not self._is_synced,
+            is_swapped=is_swapped,
             temporary_folder=temporary,
         )
-        page = self._pages.pop(task, None)
+        status = file_status(path)
+        if status is not None:
+            remember_shown(Mirrored(path, row.version, row.digest), status)
+        self._pages.pop(task, None)
         held = list(self._pages.items())  # other threads may add and remove some
-        size = sum(len(entry.text) for entry in page.entries.values()) if page else 0
-        room = _MOST_PAGE_BYTES - size - sum(each.size for _, each in held)
+        room = _MOST_PAGE_BYTES - len(text) - sum(each.size for _, each in held)
         while held and (room < 0 or len(held) >= _MOST_PAGES):
             oldest, gone = held.pop(0)
             self._pages.pop(oldest, None)
             room += gone.size
-        if page is not None and room >= 0:
-            is_linked = bool(reader.superseders(task) or reader.open_links_to(task))
-            status = file_status(path)
-            self._pages[task] = _Page(page.entries, row.digest, is_linked, status, size)
+        if room >= 0:
+            self._pages[task] = _Page(entries, row.digest, is_linked, status, len(text))
 
     def check(self, reader: Reader, row: TaskRow) -> str:
         """The status of a task's state file: `current`, `missing`, `old` or `edited`."""
@@ -326,9 +314,9 @@ class StateFiles:
             return "missing"
         if not is_intact(text):
             return "edited"
-        expected, left_out = self._text(reader, row)
-        blocks = [*self._blocks(row), *left_out]
-        is_whole = all(os.path.exists(self._block_path(row.task, block)) for block in blocks)
+        entries = list(self._entries(reader, row).values())
+        expected, left_out = self._text(row, entries, reader.open_links_to(row.task))
+        is_whole = all(self._has_block(row.task, b) for b in (*self._blocks(row), *left_out))
         return "current" if is_whole and text == expected else "old"
 
     def _private(self, *parts: str) -> str:
@@ -364,88 +352,78 @@ class StateFiles:
         first, last = block
         return os.path.join(self.folder, _ARCHIVE, task, f"{first:08d}-{last:08d}.json")
 
-    def _write_block(self, reader: Reader, task: str, block: _Block) -> None:
-        first, last = block
-        records = reader.records(stream_of(task), after=first - 1, until=last)
-        document: JsonObject = {
-            "schema": ARCHIVE_SCHEMA,
-            "task_id": task,
-            "first_version": first,
-            "last_version": last,
-            "records": [{**envelope(r), "body": r.document()} for r in records],
-        }
-        self._private(_ARCHIVE, task)
-        replace_file(self._block_path(task, block), handle_file_text(document))
-        # The block has what files of single versions had before it.
-        for version in range(first, last + 1) if first < last else ():
-            with suppress(FileNotFoundError):
-                os.unlink(self._block_path(task, (version, version)))
+    def _has_block(self, task: str, block: _Block) -> bool:
+        return os.path.exists(self._block_path(task, block))
+
+    def _write_blocks(self, reader: Reader, task: str, blocks: list[_Block]) -> None:
+        for first, last in blocks:
+            records = reader.records(stream_of(task), after=first - 1, until=last)
+            document: JsonObject = {
+                "schema": ARCHIVE_SCHEMA,
+                "task_id": task,
+                "first_version": first,
+                "last_version": last,
+                "records": [{**envelope(r), "body": r.document()} for r in records],
+            }
+            self._private(_ARCHIVE, task)
+            replace_file(self._block_path(task, (first, last)), handle_file_text(document))
+            # The block has what files of single versions had before it.
+            for version in range(first, last + 1) if first < last else ():
+                with suppress(FileNotFoundError):
+                    os.unlink(self._block_path(task, (version, version)))
 
     def _text(
-        self, reader: Reader, row: TaskRow, *, is_new: bool = False
+        self, row: TaskRow, every: list[_Entry], links: Sequence[LinkRow], *, is_new: bool = False
     ) -> tuple[str, list[_Block]]:
-        """The whole file from the store alone, and the versions of which something doesn't fit.
+        """The whole file, and the versions of which something doesn't fit.
 
         What `is_new` isn't checked: it was when it was given.
         """
-        through = self._archived_through(row.version)
-        rows = [item for item in reader.open_items(row.task) if item.position <= through]
-        rows += reader.items_since(row.task, through)
-        shown = every = self._entries(reader, row.task, rows, is_new=is_new)
-        text = self._rendered(reader, row, shown, is_new=is_new)
-        if len(text) * 4 > self._max_bytes and len(text.encode()) > self._max_bytes:
-            most = 0
-            bare = len(self._rendered(reader, row, [], every).encode())
-            if bare > self._max_bytes // 2:  # the task's own fields leave no room for its items
-                most = self._max_bytes // _SHARES
-                bare = len(self._rendered(reader, row, [], every, most).encode())
-            shown = self._fitting(every, self._max_bytes - bare)
-            fits = {entry.item.address for entry in shown}
-            left_out = [entry for entry in every if entry.item.address not in fits]
-            text = self._rendered(reader, row, shown, left_out, most)
-            return text, self._versions_of(row, left_out)
-        return text, []
+        text = self._rendered(row, every, links, is_new=is_new)
+        if len(text) * 4 <= self._max_bytes or len(text.encode()) <= self._max_bytes:
+            return text, []
+        most = 0
+        bare = len(self._rendered(row, [], links, every).encode())
+        if bare > self._max_bytes // 2:  # the task's own fields leave no room for its items
+            most = self._max_bytes // _SHARES
+            bare = len(self._rendered(row, [], links, every, most).encode())
+        shown = self._fitting(every, self._max_bytes - bare)
+        fits = {entry.item.address for entry in shown}
+        left_out = [entry for entry in every if entry.item.address not in fits]
+        text = self._rendered(row, shown, links, left_out, most)
+        return text, self._versions_of(row, left_out)
 
     def _versions_of(self, row: TaskRow, left_out: list[_Entry]) -> list[_Block]:
         """The versions, each by itself, of items that no block of older ones has."""
         through = self._archived_through(row.version)
         return [(v, v) for v in sorted({e.item.position for e in left_out}) if v > through]
 
-    def _entries(
-        self, reader: Reader, task: str, rows: list[ItemRow], *, is_new: bool
-    ) -> list[_Entry]:
+    def _entries(self, reader: Reader, row: TaskRow) -> _Entries:
         """The items of a task as its file shows them; each is checked and rendered once while
         nothing of it changes.
         """
+        task, through = row.task, self._archived_through(row.version)
+        rows = [item for item in reader.open_items(task) if item.position <= through]
+        rows += reader.items_since(task, through)
         by = {link.target: link.source for link in links_at(reader.superseders(task), None)}
-        before = self._pages.get(task, _Page({}))
-        known = before.entries
-        page: dict[tuple[str, int], _Entry | None] = {}
+        known = self._pages[task].entries if task in self._pages else {}
+        found: dict[tuple[str, int], _Entry | None] = {}
         missing: list[ItemRow] = []
         for item in rows:
             key = (item.letter, item.ordinal)
-            entry = page[key] = known.get(key)
-            source = by.get(item.address, "") if by else ""
-            is_same = entry is not None and (entry.item is item or entry.item == item)
-            if entry is None or not is_same or entry.superseded_by != source:
-                page[key] = None
-                missing.append(item)
-        marked = [item for item in missing if is_new and _can_be_marked(item, known)]
-        unread = [item for item in missing if item not in marked]
-        for item, document in [*_marked(marked, known), *with_documents(reader, task, unread)]:
+            entry = found[key] = known.get(key)
             source = by.get(item.address, "")
-            supersede(document, source)
-            text = rendered_entry(LISTS[item.letter], document, is_checked=is_new)
-            page[item.letter, item.ordinal] = _Entry(item, source, text)
-        made = {key: entry for key, entry in page.items() if entry}
-        self._pages[task] = _Page(made, status=before.status)
-        return list(made.values())
+            if entry is None or entry.item != item or entry.superseded_by != source:
+                missing.append(item)
+        for item, document in with_documents(reader, task, missing):
+            found[item.letter, item.ordinal] = _entry(item, document, by.get(item.address, ""))
+        return {key: entry for key, entry in found.items() if entry}
 
     def _rendered(
         self,
-        reader: Reader,
         row: TaskRow,
         shown: list[_Entry],
+        links: Sequence[LinkRow],
         left_out: list[_Entry] | None = None,
         most: int = 0,
         *,
@@ -456,7 +434,7 @@ class StateFiles:
         """
         through = self._archived_through(row.version)
         document = state_document((row.task, row.version, row.digest), row.details, row.header, ())
-        document = with_links(reader, document, row)
+        add_blockers(document, links)
         if most:
             document = {name: _beginning(value, most) for name, value in document.items()}
         counts: dict[str, int] = row.header["counts"]

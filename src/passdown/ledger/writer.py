@@ -250,6 +250,18 @@ class Entry(NamedTuple):
     is_content_key: bool = False
 
 
+class Prepared(NamedTuple):
+    """An entry without secrets, its canonical bytes, the kinds of secrets that it had, its items
+    and its texts.
+    """
+
+    entry: Entry
+    data: bytes
+    redacted: tuple[str, ...]
+    items: PreparedItems
+    texts: IndexedTexts
+
+
 class StreamEntry(NamedTuple):
     """A record of another stream than a task's: of a run, an agent, a conversation.
 
@@ -308,14 +320,11 @@ class Ledger:
         self._clock = clock
         self._witness = witness
 
-    def append(self, entry: Entry, guard: Guard | None = None) -> Written:
+    def append(self, given: Entry | Prepared, guard: Guard | None = None) -> Written:
         """Write one entry. `guard` may refuse it by raising, having seen the state of the task."""
-        # What only tells that a brief was delivered doesn't need this, and hooks do that all day.
-        from passdown.core.index_entries import indexed_texts
-
-        entry, data, redacted = _redacted(entry)
-        stream, items = stream_of(entry.task), prepare_items(entry.body)
-        texts = indexed_texts(entry.body)
+        prepared = given if isinstance(given, Prepared) else prepare(given)
+        entry, _, redacted, _, texts = prepared
+        stream = stream_of(entry.task)
         first = methodcaller("tip", stream, entry.key)
 
         def more(asked: Reader) -> None:
@@ -323,7 +332,7 @@ class Ledger:
 
         # In its turn from the start: what follows looks at other tasks too.
         with self.store.writing([stream], first, more, in_turn=True) as writer:
-            planned = self._plan(writer, entry, data, guard, items)
+            planned = self._plan(writer, prepared, guard)
             if planned.step is None:
                 return _replayed(writer, planned.record, entry, redacted)
             step = planned.step
@@ -342,9 +351,10 @@ class Ledger:
         """What `append` would give for a handoff, and refuse, without writing anything; the record
         has no digest.
         """
-        entry, data, redacted = _redacted(entry)
+        prepared = prepare(entry)
+        entry, _, redacted, _, _ = prepared
         with self.store.reading() as reader:
-            planned = self._plan(reader, entry, data, guard, prepare_items(entry.body))
+            planned = self._plan(reader, prepared, guard)
             if planned.step is None:
                 return _replayed(reader, planned.record, entry, redacted)
             step = planned.step
@@ -354,15 +364,9 @@ class Ledger:
         kept = (record, entry.body, step.added, answer, False, redacted)
         return Written(*kept, closed=closed, step=step)
 
-    def _plan(
-        self,
-        reader: Reader,
-        entry: Entry,
-        data: bytes,
-        guard: Guard | None,
-        items: PreparedItems,
-    ) -> _Planned:
+    def _plan(self, reader: Reader, prepared: Prepared, guard: Guard | None) -> _Planned:
         """The record of an entry, chained, and what it changes; or the one that it repeats."""
+        entry, data, _, items, _ = prepared
         stream = stream_of(entry.task)
         tip = reader.tip(stream, entry.key)
         if self._witness is not None:
@@ -461,15 +465,20 @@ class Ledger:
         return done
 
 
-def _redacted(entry: Entry) -> tuple[Entry, bytes, tuple[str, ...]]:
-    """An entry without secrets, its canonical bytes, and the kinds of secrets that it had; raises
-    InvalidInput for one that is larger than a record may be.
+def prepare(entry: Entry) -> Prepared:
+    """Take apart all that an entry says, before writers wait for each other.
+
+    Raises InvalidInput for one that is larger than a record may be.
     """
+    # What only tells that a brief was delivered doesn't need this, and hooks do that all day.
+    from passdown.core.index_entries import indexed_texts
+
     body, redacted = redact_value(with_channel(entry.body, entry.author))
     assert_no_secret(entry.task, "task")
     data = canonical_bytes(body)
     check_size(data)
-    return entry._replace(body=body, key=redact(entry.key)[0]), data, redacted
+    entry = entry._replace(body=body, key=redact(entry.key)[0])
+    return Prepared(entry, data, redacted, prepare_items(entry.body), indexed_texts(entry.body))
 
 
 def _new_key() -> str:

@@ -20,33 +20,43 @@ _COMPARED = 16
 """With so many of the newest that share a mark a text is compared word by word."""
 
 
-def memory_warnings(store: Store, body: dict[str, Any]) -> list[Problem]:
+_COMPARED_FIELDS = {
+    KINDS[letter].field: KINDS[letter].word for letter in index_entries.COMPARED_LETTERS
+}
+
+
+def memory_warnings(
+    store: Store, body: dict[str, Any], texts: index_entries.IndexedTexts | None = None
+) -> list[Problem]:
     """What a body says that was recorded before in nearly the same words, what it supersedes that
-    was superseded before, and artifacts of decisions that no relationship leads to.
+    was superseded before, and artifacts of decisions that no relationship leads to; `texts` are the
+    body's, where they have been prepared.
     """
+    if not any(body.get(field) for field in _COMPARED_FIELDS):
+        return []
+    texts = index_entries.indexed_texts(body) if texts is None else texts
     with store.reading() as reader:
-        known = [*near_duplicates(reader, body), *fork_warnings(reader, body)]
+        known = [*near_duplicates(reader, body, texts), *fork_warnings(reader, body)]
     return [*known, *index_entries.unlinked_artifacts(body)]
 
 
-def near_duplicates(reader: Reader, body: dict[str, Any]) -> list[Problem]:
+def near_duplicates(
+    reader: Reader, body: dict[str, Any], texts: index_entries.IndexedTexts
+) -> list[Problem]:
     """A warning for each decision, pattern or gotcha of a body that is recorded already in nearly
     the same words, with the address of the earlier one.
 
     What a decision supersedes is meant to be like it, so that isn't reported.
     """
-    fields = {KINDS[letter].field: KINDS[letter].word for letter in index_entries.COMPARED_LETTERS}
-    if not any(body.get(field) for field in fields):
-        return []
-    said = index_entries.indexed_texts({field: body[field] for field in fields if body.get(field)})
-    asked = {place: (text.bands, fields[place[0]]) for place, text in said.items() if text.bands}
+    kinds = _COMPARED_FIELDS
+    asked = {place: (text.bands, kinds[place[0]]) for place, text in texts.items() if text.bands}
     reader.ahead(*(methodcaller("sharing_marks", *each, _COMPARED) for each in asked.values()))
     found: list[Problem] = []
     for (field, index), (bands, kind) in asked.items():
         meant = set(body[field][index].get("supersedes", ()))
         likely = reader.sharing_marks(bands, kind, _COMPARED)
         holding = [e for e in likely if e.address not in meant and e.status not in _GONE]
-        own = _word_set(said[field, index].words)
+        own = _word_set(texts[field, index].words)
         shares = [similarity(own, _word_set(entry.words)) for entry in holding]
         if (share := max(shares, default=0.0)) >= NEAR_DUPLICATE:
             # Of two that are equally near, the first to have said it.

@@ -50,6 +50,7 @@ from passdown.ledger.project_files import MISSING_FILE, FileOnDisk
 from passdown.ledger.writer import (
     CONTENT_KEY,
     Entry,
+    prepare,
     queries_ahead,
     repeated,
     repeated_record,
@@ -109,8 +110,9 @@ def hand_off(
         notices += [*_needs(context, turn.plain, turn.body), *_list_notices(written)]
         return _command(context, turn, written, notices)
     entry = turn.entry._replace(body=_with_metrics(context, turn.entry.body, started))
-    alike = memory_warnings(context.store, entry.body)
-    written = context.ledger.append(entry, guard)
+    prepared = prepare(entry)
+    alike = memory_warnings(context.store, prepared.entry.body, prepared.texts)
+    written = context.ledger.append(prepared, guard)
     warnings = [*notices, *_redactions(written)]
     warnings += [] if written.is_replay else alike
     warnings += context.mirror(written)
