@@ -43,6 +43,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import passdown
+from passdown.adapters.langgraph import checkpoints
 from passdown.adapters.langgraph.checkpoints import INDEX_INTERVAL, LedgerSaver, StrictSerializer
 from passdown.core.record import Record, seal
 from passdown.errors import Conflict, Damaged, InvalidInput
@@ -402,6 +403,32 @@ def test_an_awaited_graph_gives_the_same(workspace: passdown.Workspace) -> None:
     history, copied, left, gone = asyncio.run(converse(LedgerSaver(workspace)))
     assert history[0] == copied == ["a", "1", "b", "3"]
     assert (len(history), left, gone) == (6, 1, None)
+
+
+def test_writes_share_the_transaction_of_the_checkpoint_that_follows(
+    workspace: passdown.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are stored; those with a problem fail for their own writer alone."""
+    monkeypatch.setattr(checkpoints, "GROUP_DELAY_S", 240)
+    saver = LedgerSaver(workspace)
+    at = first = put(saver, config(), {"a": 1})
+    with ThreadPoolExecutor(2) as pool:
+        writing = [
+            pool.submit(saver.put_writes, first, [("a", 2)], "task-1"),
+            pool.submit(saver.put_writes, first, [("b", 3)], "task-2"),
+        ]
+        while not all(each.done() for each in writing):
+            at = put(saver, at, {"a": 2})
+        for each in writing:
+            each.result()
+    monkeypatch.setattr(checkpoints, "GROUP_DELAY_S", 0.001)
+    with pytest.raises(InvalidInput, match="secret"):
+        saver.put_writes(at, [("ghp_" + "a1B2" * 9, 4)], "task-3")
+    for reader in (saver, LedgerSaver(workspace)):
+        found = reader.get_tuple(first)
+        assert found is not None
+        assert found.pending_writes == [("task-1", "a", 2), ("task-2", "b", 3)]
+        assert values_at(reader, at) == {"a": 2}
 
 
 def test_pending_writes_come_in_the_order_that_langgraph_applies_them(

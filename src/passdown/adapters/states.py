@@ -13,6 +13,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.shared import async_twin, stored_keys, streams_of
@@ -41,12 +42,14 @@ from passdown.core.times import parse_time, stamp, utc_now
 from passdown.errors import InvalidInput, NotFound, Problem
 from passdown.tools.briefs import recording_workspace, workspace_of
 from passdown.tools.payload import agent_name_of
+from passdown.workspace.entries import handed_items
 from passdown.workspace.streams import StreamEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from passdown.core.integrity import IntegrityReport
+    from passdown.core.results import HandoffCommand
     from passdown.tools.briefs import AnyWorkspace
     from passdown.workspace.streams import WorkspaceStreams
 
@@ -122,27 +125,37 @@ def handoff_update(
     decisions: Iterable[object] | None = None,
     memory_refs: Iterable[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    recorded: HandoffCommand | None = None,
 ) -> Plain:
     """The update that hands a state off to `target`: the handoff context and the next agent.
 
     By default, `decisions` are those of the current agent since the last handoff, from the state
     and from the task, and `memory_refs` the addresses of the previous context and of the task's
-    items. `state` is not changed. Invalid decisions are left out, with an entry in `warnings`.
+    items. `state` is not changed. Invalid decisions are left out, with an entry in `warnings`. From
+    a handoff that was just `recorded` they are taken without reading the task again.
     """
     target = agent_name_of(target, "target") if target else ""
     opened = workspace_of(workspace) if workspace is not None else None
     source = str(state.get("current_agent") or "")
     before = handoff_context_of(state)
-    found: HandoffContext | None = None
+    found: tuple[tuple[Decision, ...], tuple[str, ...]] = (), ()
     if opened is not None and task and (decisions is None or memory_refs is None):
         since = handoff_version(before, task)
-        found = opened.context.handoff_context(task, agent=source, since=since)
-    given = _new_decisions(state, before, found, source) if decisions is None else list(decisions)
+        if recorded is not None and recorded.version == since + 1:
+            lists: dict[str, list[Plain]] = recorded.state_delta["add"]
+            added = [(d["address"].rpartition("#")[2][0], d) for v in lists.values() for d in v]
+            found = handed_items(sorted(added, key=itemgetter(0)), source)
+        else:
+            read = opened.context.handoff_context(task, agent=source, since=since)
+            found = read.decisions, read.memory_refs
+    given = list(decisions or ())
+    if decisions is None:
+        given = _new_decisions(state, before, found[0], source)
     good, warnings = check_decisions(given, agent=source)
     if decisions is None:  # those of the state were looked at when they came
         warnings = [each for each in warnings if each["code"] != "unknown_field"]
     if memory_refs is None:
-        memory_refs = [*before.get("memory_refs", ()), *(found.memory_refs if found else ())]
+        memory_refs = [*before.get("memory_refs", ()), *found[1]]
     refs, problems = check_refs(memory_refs)
     warnings += problem_warnings(problems, source)
     at = streams_of(opened).now() if opened is not None else utc_now()
@@ -164,13 +177,12 @@ async def ahandoff_update(state: Mapping[str, Any], target: str, **given: Any) -
 
 
 def _new_decisions(
-    state: Mapping[str, Any], before: Plain, found: HandoffContext | None, source: str
+    state: Mapping[str, Any], before: Plain, recorded: Iterable[Decision], source: str
 ) -> list[object]:
     """An agent's new decisions: of the state, then those of the task that the state lacks."""
     listed = as_list(state.get("decisions"))[before.get("hop", {}).get("decided", 0) :]
     own = [each for each in listed if (field_of(each, "agent") or "") in (source, "")]
     known = {(field_of(each, "summary"), field_of(each, "rationale")) for each in own}
-    recorded = found.decisions if found else ()
     return own + [each for each in recorded if (each.summary, each.rationale) not in known]
 
 
@@ -347,6 +359,7 @@ class Transition(NamedTuple):
     after: tuple[str, ...]
 
 
+_TUPLES = ("targets", "path", "after")
 _RECORDED = ("id", "after", "step", "targets", "condition", "update", "version", "path")
 
 
@@ -390,7 +403,8 @@ def _initial_state(streams: WorkspaceStreams, state: Mapping[str, Any]) -> Plain
 
 def record_step(hop: StepConfig, turn: Transition) -> None:
     """Record one agent's turn, for `transitions` and `replay`."""
-    body = {name: plain(getattr(turn, name)) for name in _RECORDED}
+    body = {name: getattr(turn, name) for name in _RECORDED}
+    body |= {name: list(body[name]) for name in _TUPLES} | {"update": plain(turn.update)}
     entry = StreamEntry(GRAPH_STREAM + turn.run, _STEPPED, turn.source, body)
     (hop.add_later or streams_of(hop.workspace).add)(entry)
 
@@ -459,7 +473,7 @@ def _run_history(workspace: AnyWorkspace, run: str, until: int | None = None) ->
     for record in records[1:]:
         body = record.document()
         fields: Plain = {name: body[name] for name in _RECORDED}
-        fields |= {name: tuple(body[name]) for name in ("targets", "path", "after")}
+        fields |= {name: tuple(body[name]) for name in _TUPLES}
         new = Transition(run=run, source=record.author, **fields)
         if new.after in left:
             found = _without_repeated(found, new)
@@ -600,9 +614,9 @@ class AgentTurn(NamedTuple):
         merged = apply_update(self.view, state_fields(update), schema)
         route = choose(merged)
         warnings += [*self.warnings, *self._changed_in_place(route)]
-        handoff, unknown = self._record_handoff(update, route, refs)
-        warnings += problem_warnings(unknown, agent)
-        added = self._next_context(merged, route, handoff)
+        handoff, command = self._record_handoff(update, route, refs)
+        warnings += problem_warnings(_lost(command), agent)
+        added = self._next_context(merged, route, handoff, command)
         context = added["handoff_context"]
         context["memory_refs"] = [*dict.fromkeys([*refs, *context["memory_refs"]])]
         warnings += added.pop("warnings", [])
@@ -644,7 +658,9 @@ class AgentTurn(NamedTuple):
             self.before, now, *ends, strict=self.hop.strict, next_step=_CHANGED_IN_PLACE
         )
 
-    def _next_context(self, merged: Plain, route: Route, handoff: Plain) -> Plain:
+    def _next_context(
+        self, merged: Plain, route: Route, handoff: Plain, command: HandoffCommand | None
+    ) -> Plain:
         """The context for the next agent: what is new is what came after the context before.
 
         That one has the references of one that came about meanwhile: a graph inside this node, or a
@@ -657,21 +673,26 @@ class AgentTurn(NamedTuple):
         previous = {**began, "memory_refs": earlier} if began else {}
         sending = {**merged, "current_agent": hop.agent, "handoff_context": previous}
         update = handoff_update(
-            sending, route.first, workspace=hop.workspace, task=hop.task, metadata=handoff
+            sending,
+            route.first,
+            workspace=hop.workspace,
+            task=hop.task,
+            metadata=handoff,
+            recorded=command,
         )
         return update if route.first else {**update, "current_agent": hop.agent}
 
     def _record_handoff(
         self, update: Plain, route: Route, refs: list[str]
-    ) -> tuple[Plain, list[Problem]]:
-        """Record the handoff, one for each receiver, and give its version and digest, and what of
-        it wasn't taken. The first has what was done and decided, all have what to look up. One that
-        the agent's own tool has recorded isn't recorded again.
+    ) -> tuple[Plain, HandoffCommand | None]:
+        """Record the handoff, one for each receiver, and give its version and digest, and its
+        command. The first has what was done and decided, all have what to look up. One that the
+        agent's own tool has recorded isn't recorded again.
         """
         workspace, agent = workspace_of(self.hop.workspace), self.hop.agent
         known = self._recorded_by_tool(handoff_context_of(update))
         if known is not None:
-            return known, []
+            return known, None
         document = self._handoff_document(update)
         named = [*as_list(document.get("memory_refs")), *refs]
         document["memory_refs"] = [ref for at, ref in enumerate(named) if ref not in named[:at]]
@@ -681,9 +702,7 @@ class AgentTurn(NamedTuple):
         for other in (each for each in others if each != agent):
             also = {name: document[name] for name in kept}
             workspace.hand_off({**also, "outcome": "completed", "to_agent": other})
-        unknown = [each for each in command.warnings if each.code == "unknown_field"]
-        lost = [each for each in unknown if not each.path.startswith("decisions[")]
-        return {"version": command.version, "digest": command.digest}, lost
+        return {"version": command.version, "digest": command.digest}, command
 
     def _recorded_by_tool(self, brought: Plain) -> Plain | None:
         """The handoff that a context from within this turn speaks of, if the ledger has it."""
@@ -712,6 +731,12 @@ class AgentTurn(NamedTuple):
         about = {"run": self.run, "step": self.step}
         document["metadata"] = {**(document.get("metadata") or {}), **about}
         return {**document, "task": self.hop.task, "from_agent": self.hop.agent}
+
+
+def _lost(command: HandoffCommand | None) -> list[Problem]:
+    """What a handoff was given and didn't take; decisions keep what isn't declared."""
+    unknown = [p for p in (command.warnings if command else ()) if p.code == "unknown_field"]
+    return [each for each in unknown if not each.path.startswith("decisions[")]
 
 
 def state_fields(update: Plain) -> Plain:

@@ -37,7 +37,7 @@ from passdown.store.statements import Reader
 from passdown.workspace.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from passdown.core.fold import TaskBefore
     from passdown.core.record import Record
@@ -519,23 +519,36 @@ def handoff_context(
     items = item_documents(reader, task, reader.items_since(task, since))
     mark_superseded(reader, task, [d for letter, d in items if letter == "d"])
     sender = row.header["source_agent"] or row.holder
-    decisions = [d for letter, d in items if letter == "d" and d["agent"] == (agent or sender)]
-    live = [d for d in decisions if d["status"] in ("accepted", "proposed")]
-    refs = [d["address"] for letter, d in items if letter in "pgqbnf" and d["status"] in _LIVE]
-    handed = [d for letter, d in items if letter == "h" and agent in ("", d["from_agent"])]
-    handed.sort(key=itemgetter("version"))
-    named = handed[-1].get("memory_refs", ()) if handed else ()
+    decisions, refs = handed_items(items, agent or sender, agent)
     return HandoffContext(
         source=sender,
         target=row.header["target_agent"],
         at=parse_time(row.header["handoff_at"] or row.header["updated_at"]),
-        decisions=tuple(value_of(Decision, d) for d in live),
-        memory_refs=tuple(dict.fromkeys([*named, *(d["address"] for d in live), *refs])),
+        decisions=decisions,
+        memory_refs=refs,
         metadata={"task": task, "version": row.version, "digest": row.digest},
     )
 
 
 _LIVE = ("open", "active", "verified", "assumed")
+
+
+def handed_items(
+    items: Iterable[tuple[str, dict[str, Any]]], decider: str, agent: str = ""
+) -> tuple[tuple[Decision, ...], tuple[str, ...]]:
+    """An agent's decisions that hold, and what to look up, of items with their letters.
+
+    The references of the last handoff come first, or of the last one by `agent`.
+    """
+    found = list(items)
+    decisions = [d for letter, d in found if letter == "d" and d["agent"] == decider]
+    live = [d for d in decisions if d["status"] in ("accepted", "proposed")]
+    refs = [d["address"] for letter, d in found if letter in "pgqbnf" and d["status"] in _LIVE]
+    handed = [d for letter, d in found if letter == "h" and agent in ("", d["from_agent"])]
+    named = max(handed, key=itemgetter("version")).get("memory_refs", ()) if handed else ()
+    references = dict.fromkeys([*named, *(d["address"] for d in live), *refs])
+    return tuple(value_of(Decision, d) for d in live), tuple(references)
+
 
 T = TypeVar("T")
 

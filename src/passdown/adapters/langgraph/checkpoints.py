@@ -20,7 +20,8 @@ import binascii
 import json
 import random
 from collections import deque
-from threading import Lock, RLock
+from contextlib import suppress
+from threading import Event, Lock, RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, unquote
 
@@ -434,6 +435,18 @@ class StoredWrite(NamedTuple):
     part: Part
 
 
+GROUP_DELAY_S = 0.005
+"""How long a task's writes wait for the checkpoint that follows, to share its transaction."""
+
+
+class WaitingWrites(NamedTuple):
+    """Writes of a task that aren't recorded yet; `done` is set once they are."""
+
+    checkpoint: str
+    writes: Sequence[StoredWrite]
+    done: Event
+
+
 SAME_RECORD = 0
 """Used as a position: the value is in the same record."""
 
@@ -476,6 +489,7 @@ class CheckpointStream:
         self.lock = RLock()
         self.trail = CheckpointTree()
         self._cached: dict[str, list[CachedPart]] = {}
+        self._waiting: deque[WaitingWrites] = deque()
         self._streams = streams
         self._documents: LruCache[RecordRef, dict[str, Any]] = LruCache(32)
         self._values: LruCache[tuple[RecordRef, str], ChannelValue] = LruCache(64)
@@ -610,7 +624,9 @@ class CheckpointStream:
             draft = compose()
             if draft is None:
                 return None
-            drafts = draft.chunks()
+            own, grouped = draft.chunks(), self._grouped()
+            # After it: a checkpoint names the writes that were there before it.
+            drafts = [*own, *(each for _, other in grouped for each in other.chunks())]
             index = self.trail.index_due()
             drafts += [RecordDraft(INDEX, index)] if index else []
             try:
@@ -618,8 +634,22 @@ class CheckpointStream:
             except Conflict:
                 continue
             self._follow(records)
-            return _ref(records[-2] if index else records[-1])
+            for waiting, _ in grouped:
+                self._waiting.remove(waiting)
+                waiting.done.set()
+            return _ref(records[len(own) - 1])
         raise Conflict(self.name, expected=start, actual=self.trail.head.position)
+
+    def _grouped(self) -> list[tuple[WaitingWrites, RecordDraft]]:
+        """Writes that wait for a transaction to share; those with problems are left to their own
+        thread, which raises them.
+        """
+        found: list[tuple[WaitingWrites, RecordDraft]] = []
+        for each in [*self._waiting]:
+            with suppress(InvalidInput, Damaged):
+                draft = self._writes_draft(each.checkpoint, each.writes)
+                found += [(each, draft)] if draft else []
+        return found
 
     def _add(self, entries: list[StreamEntry]) -> list[Record]:
         """Write records, and with them what others had to write by now."""
@@ -784,27 +814,38 @@ class CheckpointStream:
 
         return encoded_draft(CHECKPOINT, make, key)
 
+    def group_writes(self, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
+        """`put_writes`, in the transaction of the checkpoint if that follows at once. Don't hold
+        `lock`: it returns when the writes are recorded.
+        """
+        waiting = WaitingWrites(checkpoint, writes, Event())
+        self._waiting.append(waiting)
+        if not waiting.done.wait(GROUP_DELAY_S):
+            with self.lock:
+                if not waiting.done.is_set():
+                    self._waiting.remove(waiting)
+                    self.put_writes(checkpoint, writes)
+
     def put_writes(self, checkpoint: str, writes: Sequence[StoredWrite]) -> None:
         """Record pending writes of a task; of a number that is there already, nothing, unless it
         is one of the special ones, which take the place of what was there.
         """
+        self.append(lambda: self._writes_draft(checkpoint, writes))
 
-        def compose() -> RecordDraft | None:
-            known = {(each.task, each.number): each for each in self.writes_of(checkpoint)}
-            new = [
-                each
-                for each in writes
-                if (old := known.get((each.task, each.number))) is None
-                or (each.number < 0 and each != old)
-            ]
+    def _writes_draft(self, checkpoint: str, writes: Sequence[StoredWrite]) -> RecordDraft | None:
+        known = {(each.task, each.number): each for each in self.writes_of(checkpoint)}
+        new = [
+            each
+            for each in writes
+            if (old := known.get((each.task, each.number))) is None
+            or (each.number < 0 and each != old)
+        ]
 
-            def make(coding: str) -> dict[str, Any]:
-                rows = [[*each[:4], *encode_part(each.part, coding)] for each in new]
-                return {"checkpoint": checkpoint, "held": {"writes": rows}}
+        def make(coding: str) -> dict[str, Any]:
+            rows = [[*each[:4], *encode_part(each.part, coding)] for each in new]
+            return {"checkpoint": checkpoint, "held": {"writes": rows}}
 
-            return encoded_draft(WRITES, make) if new else None
-
-        self.append(compose)
+        return encoded_draft(WRITES, make) if new else None
 
     def writes_of(self, checkpoint: str) -> list[StoredWrite]:
         """The pending writes of a checkpoint, in the order in which LangGraph applies them."""
@@ -972,9 +1013,7 @@ class LedgerSaver(BaseCheckpointSaver[str]):
             for number, (name, value) in enumerate(writes)
             for part in (self.serde.dumps_typed(value),)
         ]
-        stream = self._stream(*place[:2])
-        with stream.lock:
-            stream.put_writes(place.checkpoint, rows)
+        self._stream(*place[:2]).group_writes(place.checkpoint, rows)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names, else the latest; None if there is none.

@@ -125,7 +125,8 @@ def ask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[P
     for record in streams.records(stream):
         for question in record.document()["questions"]:
             interrupt(question)
-    waiting = _human_gates(opened, task, "pending")
+    gates = _human_gates(opened, task)
+    waiting = [gate for gate in gates if gate["status"] == "pending"]
     if waiting:
         questions, answer = _ask_until_answered(waiting)
         by, reason = answer["by"], answer.get("reason") or ""
@@ -136,9 +137,10 @@ def ask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[P
                 (opened.approve if is_open else opened.reject)(
                     gate["address"], by=by, reason=reason
                 )
-    # Read from the ledger, so that a rejection also holds after a crash.
-    rejected = _human_gates(opened, task, "rejected")
-    return [gate for gate in rejected if gate.get("holds") and gate["agent"] != agent]
+        # Read from the ledger, so that a rejection also holds after a crash.
+        gates = _human_gates(opened, task)
+    rejected = [gate for gate in gates if gate["status"] == "rejected" and gate.get("holds")]
+    return [gate for gate in rejected if gate["agent"] != agent]
 
 
 async def aask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") -> list[Plain]:
@@ -146,9 +148,8 @@ async def aask_people(workspace: AnyWorkspace, task: str, *, agent: str = "") ->
     return await asyncio.to_thread(ask_people, workspace, task, agent=agent)
 
 
-def _human_gates(workspace: Workspace, task: str, status: str) -> list[Plain]:
-    found = [gate.to_dict() for gate in workspace.gates(task) if gate.kind == "human"]
-    return [gate for gate in found if gate["status"] == status]
+def _human_gates(workspace: Workspace, task: str) -> list[Plain]:
+    return [gate.to_dict() for gate in workspace.gates(task) if gate.kind == "human"]
 
 
 def _ask_until_answered(waiting: list[Plain]) -> tuple[list[Plain], Plain]:
