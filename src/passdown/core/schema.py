@@ -429,7 +429,7 @@ class Phase(Text):
             return value
         if checks.phases:
             return Choice(*checks.phases).check(value, path, checks)
-        return super().read(value, path, checks)
+        return super().check(value, path, checks)
 
     def schema(self, definitions: JsonObject) -> JsonObject:
         """A string with its form: a schema is published for every workspace."""
