@@ -142,6 +142,7 @@ STATE_OF_A_TASK = {
     "is said with the value before.",
     "S1-40": "A fact that is withdrawn, by null or by its status, is in no brief and no longer "
     "holds.",
+    "S1-41": "What is still unknown is an open fact without a value, until it has one.",
 }
 
 SWITCHES_AND_RULES = {
@@ -293,7 +294,8 @@ LESSONS = {
     "refused for it.",
     "S3-45": "What a handoff wants checked is shown to its receiver, and nothing of it runs until "
     "somebody asks for it, never on a server.",
-    "S3-46": "The result of a check is recorded with who made it, and the next brief shows it.",
+    "S3-46": "The result of a check is recorded with who made it, and the next brief shows it; one "
+    "that failed doesn't end with a handoff before its receipt and the brief behind it name it.",
     "S3-47": "A brief says of a completed handoff whether it is proven, with evidence, or claimed.",
     "S3-48": "An imported ADR makes no task, and is in the briefs of tasks whose files it names, "
     "before others.",

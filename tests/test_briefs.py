@@ -12,6 +12,7 @@ import yaml
 
 import passdown
 from passdown import Settings
+from passdown.cli.main import main
 from passdown.context import rendering as layout
 from passdown.core.tokens import counter_of
 from passdown.errors import Damaged, InvalidInput, NotFound, StoreUnavailable
@@ -750,6 +751,27 @@ def test_the_frame_takes_few_tokens(ws: Workspace) -> None:
     assert all(count(line) <= 4 for line in headings)
     assert sum(map(count, (*lines[:2], lines[-1]))) <= 35
     assert found.text.count("planner") == found.text.count("reviewer") == 1
+
+
+def test_what_the_task_says_is_listed_among_what_is_left_out(
+    ws: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many texts as are counted, each with an address that shows it."""
+    texts: dict[str, Any] = {
+        "description": "Sign people in " * 20,
+        "criteria": ["a cookie is set", "it is safe"],
+    }
+    ws.create_task("T-5", title="Sign in", agent="planner", **texts)
+    found = ws.brief("T-5", agent="coder", budget=45)
+    listed = ws.context.left_out("T-5", agent="coder", budget=45)
+    assert found.left_out["task_text"] == len(listed)
+    assert set(listed) >= {"T-5:description", "T-5:criteria"}
+    assert list(found.waiting) == listed
+    assert ws.show("T-5:criteria").text == texts["criteria"]
+    assert main(["--store", ws.root, "show", "T-5:description"]) == 0
+    assert "Sign people in" in capsys.readouterr().out
+    with pytest.raises(NotFound):
+        ws.show("T-5:secrets")
 
 
 def test_first_sentences_come_before_details(ws: Workspace) -> None:

@@ -140,6 +140,25 @@ def test_a_fact_without_key_or_value_is_refused_with_all_problems(ws: Workspace)
     assert {"facts[0].value", "facts[1].key", "facts[2].status", "facts[3].value"} <= paths
 
 
+@pytest.mark.promise("S1-41")
+def test_what_is_unknown_is_an_open_fact_until_it_has_a_value(
+    ws: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hand_off(ws, "ann", [{"key": "delivery address", "status": "open", "source": "the customer"}])
+    (fact,) = ws.state("T-1").facts
+    assert (fact.key, fact.value, fact.status) == ("delivery address", None, "open")
+    text = ws.brief("T-1", agent="bob", budget=400).text
+    assert "- f1 (open) delivery address | From: the customer\n" in text
+    ws.create_task("T-2", title="Ship", agent="ann", depends_on=["T-1"])
+    assert "- delivery address (open)\n" in ws.context.injection("T-2")
+    assert main(["--store", str(tmp_path), "show", "T-1#f1"]) == 0
+    assert "delivery address" in capsys.readouterr().out
+    hand_off(ws, "bob", ["delivery address: Mill Lane 4"])
+    assert "- f2 delivery address: Mill Lane 4\n" in ws.brief("T-1", agent="ann").text
+    assert not ws.verify().findings
+    assert not ws.maintenance.reindex().differing
+
+
 def test_two_values_in_one_handoff_are_the_last_one(ws: Workspace) -> None:
     hand_off(ws, "ann", ["port: 1", "port: 2"])
     (fact,) = ws.state("T-1").document["facts"]

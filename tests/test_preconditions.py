@@ -83,10 +83,18 @@ def test_a_result_is_recorded_with_who_checked_and_is_in_the_next_brief(ws: Work
     assert (shown["status"], shown["status_note"]) == ("failed", "exit 3: no")
     assert ws.verify().findings == ()
     assert not ws.maintenance.reindex().differing
-    hand_off(ws, "bob")
+    said = hand_off(ws, "bob", "true").warnings
+    assert [problem.message.partition(",")[0] for problem in said if problem.code == "closed"] == [
+        "T-1#c2 has failed",
+        "T-1#c3 has failed",
+    ]
+    text = text_of(ws)
+    assert "- c2 (failed by bob) run: sh -c 'echo no; exit 3'\n" in text
+    assert "- c1 (passed" not in text
+    hand_off(ws, "ann")
     assert "Check first" not in text_of(ws)
     assert [each["status"] for each in ws.state("T-1").document["preconditions"]] == [
-        *("passed", "failed", "failed")
+        *("passed", "failed", "failed", "replaced")
     ]
 
 

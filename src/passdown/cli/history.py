@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from passdown.cli import output as out
 from passdown.cli.parsing import Author, command, operation
 from passdown.cli.session import UsageError, read_input
-from passdown.core.kinds import CONVERSATION_STREAM
+from passdown.core.kinds import CONVERSATION_STREAM, TASK_TEXTS
 from passdown.core.rows import NODE_PREFIX
 from passdown.core.text import excerpt
 from passdown.errors import NotFound, PassdownError
@@ -269,7 +269,8 @@ def _delivery_printer(first: str) -> Callable[[Sequence[JsonObject]], None]:
     "session-store --json",
     "conversation/T-1/architect/coder",
     help={
-        "item": "ADDRESS: an item (T-1#d3), a task, a node (its id, file:PATH, agent:NAME), a run, "
+        "item": "ADDRESS: an item (T-1#d3), a task, a text of it (T-1:criteria), a node "
+        "(its id, file:PATH, agent:NAME), a run, "
         "an express item, or conversation/TASK/AGENT/PEER",
         "at": "VERSION: a task at a past version",
     },
@@ -284,7 +285,7 @@ def show(session: Session, item: str, *, at: int | None = None) -> int:
         if item.startswith(CONVERSATION_STREAM):
             session.show(_conversation(workspace, item), _print_conversation)
             return 0
-        if "#" in item:
+        if "#" in item or item.rpartition(":")[2] in TASK_TEXTS:
             session.show(workspace.show(item), _print_found_item)
             return 0
         verb = "state" if at is not None else _verb_for(workspace, item)

@@ -276,9 +276,9 @@ def _too_small(draft: _Draft, budget: int, counter: Counter) -> Problem:
 def _waiting(
     steps: Iterable[ranking.Step], parts: Sequence[rendering.BriefPart], most: int | None
 ) -> tuple[str, ...]:
-    """The first items of the steps that nothing is shown of."""
+    """The first items and texts of the steps that nothing is shown of."""
     shown = {part.address for part in parts}
-    found = dict.fromkeys(address for address, _ in steps if "#" in address)
+    found = dict.fromkeys(address for address, _ in steps if address)
     return tuple(islice((address for address in found if address not in shown), most))
 
 

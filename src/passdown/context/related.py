@@ -189,7 +189,8 @@ def _passed_on(entry: JsonObject) -> str:
     if "key" in entry:
         was = f" (was {text('was')})" if entry.get("was") else ""
         status = f" ({entry['status']})" if entry.get("status") in FACT_STATUSES else ""
-        return f"{text('key')}: {text('value')}{was}{status}"
+        value = f": {text('value')}" if "value" in entry else ""
+        return f"{text('key')}{value}{was}{status}"
     return f"⚠️ {text('text')}" if "text" in entry else _line(entry)
 
 

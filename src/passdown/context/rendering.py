@@ -233,6 +233,7 @@ def _without_grade(row: ItemRow, content: ItemContent, line: str) -> str:
     return line.replace(f" ({one_line(said)})", " (proven)" if is_proven else "", 1)
 
 
+_TEXT_LABELS = {"despite": "completed despite what was open", "closed": "closed as not listed"}
 _STORY = ("id", "path", "status", "current_task", "branch")
 
 
@@ -252,15 +253,17 @@ def task_parts(facts: BriefFacts, page: BriefPage) -> dict[str, BriefPart]:
         "needs": ", ".join(_needed(facts)) if len(facts.needs) > NAMED_NEEDS else "",
         "memory_refs": first_few([one_line(ref) for ref in facts.memory_refs], _NAMED_REFS),
         "despite": one_line(facts.despite),
-        "closed as not listed": f"{facts.more_closed} more" if facts.more_closed else "",
+        "closed": f"{facts.more_closed} more" if facts.more_closed else "",
     }
     sender = row.header["source_agent"]
     authors = {"story": row.header.get("story_by", ""), "memory_refs": sender, "despite": sender}
     found: dict[str, BriefPart] = {}
     for name, text in texts.items():
         if text:
-            label = "completed despite what was open" if name == "despite" else name
-            line, author = f"- {label}: {text}\n", authors.get(name, row.header["created_by"])
+            line, author = (
+                f"- {_TEXT_LABELS.get(name, name)}: {text}\n",
+                authors.get(name, row.header["created_by"]),
+            )
             shown, hints = _with_notes(page, line, [])
             part = (f"{row.task}:{name}", "t", one_line(author), "full", shown, line, hints)
             found[name] = BriefPart(*part, is_first=name == "title")

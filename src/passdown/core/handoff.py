@@ -271,7 +271,9 @@ _KEY = Text(partial(text_problems, max_length=100), lambda text: " ".join(text.s
 
 @shape
 class Fact:
-    """A value that holds until another is given for its key; no value withdraws the fact."""
+    """A value that holds until another is given for its key. What is still unknown is `open` and
+    needs no value; null alone withdraws the fact.
+    """
 
     key: str = declare(
         _KEY, "What it is about, in a few words", example="port", aliases=("name",), takes_text=True
@@ -305,9 +307,9 @@ class Fact:
 
     @staticmethod
     def check_together(fact: JsonObject, path: str, checks: Checks) -> None:
-        """A fact that isn't withdrawn has a value."""
-        if fact["value"] is None and fact["status"] != "withdrawn":
-            expected = "a text, a number, true or false; null withdraws the fact"
+        """A fact that is neither open nor withdrawn has a value."""
+        if fact["value"] is None and fact["status"] not in ("open", "withdrawn"):
+            expected = "a text, a number, true or false; status: open for what is unknown"
             checks.add(child_path(path, "value"), "required", "is missing", expected)
 
 

@@ -92,6 +92,12 @@ MAX_BLOCKERS = 3
 NOT_STATED = "Not stated."
 """The rationale of a decision whose source format has none."""
 
+TASK_TEXTS = (
+    *("title", "story", "criteria", "description", "inputs", "outputs", "needs", "memory_refs"),
+    *("despite", "closed"),
+)
+"""What a task itself says, and its last handoff: T-1:criteria is the address of one."""
+
 LIVE = frozenset({"accepted", "proposed", "active", "open", "verified", "assumed"})
 """The statuses of an item that is still valid."""
 

@@ -120,6 +120,7 @@ def facts_of(
     if "failed" in row.header["gates"].values():
         gates = reader.gates(row.task, open_only=True)
         waiting += [gate for gate in gates if gate.status == "failed"]
+    waiting += _failed_checks(reader, row, handoffs, open_items)
     own.add([item for item in waiting if item.address not in gated])
     answers = [_as_sentence(item, item.note) for item in _answers(reader, row)]
     lost = [reader.item(*address) for address in closed[:SHOWN_CLOSED] if address]
@@ -202,6 +203,24 @@ def _gated(open_items: Sequence[ItemRow]) -> set[str]:
         for item in open_items
         if item.letter == "b" and (item.position, item.index) in places
     }
+
+
+def _failed_checks(
+    reader: Reader, row: TaskRow, handoffs: Sequence[ItemTitle], open_items: Sequence[ItemRow]
+) -> list[ItemRow]:
+    """The checks that had failed when the last handoff was made, and that it doesn't ask for again:
+    none of them ends without a word.
+    """
+    if len(handoffs) < 2 or not row.header["counts"].get("c"):
+        return []
+    current = {item.fingerprint for item in open_items if item.letter == "c"}
+    return [
+        item
+        for item in reader.items_before(row.task, "c", NEWEST, LATEST_ANSWERS)
+        if handoffs[1].position <= item.position < handoffs[0].position
+        and item.status == "failed"
+        and item.fingerprint not in current
+    ]
 
 
 def _answers(reader: Reader, row: TaskRow) -> list[ItemRow]:

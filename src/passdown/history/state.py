@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from passdown.core import kinds
 from passdown.core.documents import LISTS, item_document, state_document
 from passdown.core.items import fact_text
+from passdown.core.names import id_problems
 from passdown.core.record import Record
 from passdown.core.results import ArtifactStatus, Changes, Item, LogEntry, StateDiff
 from passdown.core.rows import ItemRow, LinkRow, TaskRow
@@ -134,15 +135,18 @@ def links_at(links: Iterable[LinkRow], as_of: int | None) -> list[LinkRow]:
 
 
 def show(reader: Reader, item: str) -> Item:
-    """One item by its address, with the record, author and time that it came from.
+    """One item by its address, with the record, author and time that it came from; or one of a
+    task's own texts.
 
     Args:
-        item: The address, such as T-1#d2.
+        item: The address, such as T-1#d2 or T-1:description.
     """
     parsed = kinds.parse_address(item)
     row = reader.item(*parsed) if parsed else None
     record = reader.record(kinds.stream_of(row.task), row.position) if row else None
     if row is None or record is None or parsed is None:
+        if text := _task_text(reader, item):
+            return text
         raise NotFound(
             f"there is no item {item[:140]!r}",
             next_step="Addresses look like T-1#d2; passdown state TASK lists those of a task.",
@@ -168,6 +172,25 @@ def show(reader: Reader, item: str) -> Item:
         document["stated_source"] = document["source"]  # where a fact is from, by its author
     document["source"] = {**envelope(record), "task": row.task, **origin}
     return Item(document)
+
+
+def _task_text(reader: Reader, item: str) -> Item | None:
+    """A text of a task, or of its last handoff, by an address such as T-1:description."""
+    task, _, name = item.rpartition(":")
+    is_named = name in kinds.TASK_TEXTS and not id_problems(task, "")
+    row = reader.task(task) if is_named else None
+    record = reader.record(kinds.stream_of(task), row.version) if row else None
+    if row is None or record is None:
+        return None
+    last = reader.items_before(task, "h", NEWEST, 1)
+    said = [document for _, document in item_documents(reader, task, last)]
+    texts = {**row.details, **row.header, "needs": row.details["depends_on"]}
+    value = {**texts, **(said[0] if said else {})}.get(name)
+    if not value:
+        return None
+    found = {"address": item, "status": "recorded", "text": value, "agent": record.author}
+    found |= {"at": record.at, "version": record.position}
+    return Item({**found, "source": {**envelope(record), "task": task}})
 
 
 def envelope(record: Record) -> JsonObject:

@@ -132,8 +132,8 @@ def left_out(
     tags: Sequence[str] = (),
     names: str = METHODS,
 ) -> list[str]:
-    """The addresses of all items that a brief doesn't show, in the order in which a larger budget
-    would show them; `show` gives each.
+    """The addresses of all items and texts of the task that a brief doesn't show, in the order in
+    which a larger budget would show them; `show` gives each.
 
     Args:
         agent: Who would read the brief.

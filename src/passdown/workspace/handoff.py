@@ -396,6 +396,20 @@ def _list_notices(written: Written) -> list[Problem]:
         Problem("blockers", "rejected", text, "", fix, "warning")
         for text in (rejected_texts(written.step) if written.step else ())
     ]
+    before = written.step.before.open_items if written.step else ()
+    again = {row.fingerprint for row in written.added}
+    kept += [
+        Problem(
+            "preconditions",
+            "closed",
+            f"{row.address} has failed, and this handoff doesn't ask for it again: {row.title}",
+            "",
+            "if it has to hold, state it again",
+            "warning",
+        )
+        for row in before
+        if (row.letter, row.status) == ("c", "failed") and row.fingerprint not in again
+    ]
     return kept + [
         Problem(
             KINDS[row.letter].field,
