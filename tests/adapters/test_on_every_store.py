@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -16,7 +17,13 @@ from langgraph.graph import (  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command
 
 from passdown import tools
-from passdown.adapters import openai_agents, states
+from passdown.adapters import (
+    agent_framework,
+    claude_agent_sdk,
+    openai_agents,
+    pydantic_ai,
+    states,
+)
 from passdown.adapters.langgraph import (
     BriefMiddleware,
     HandoffGraph,
@@ -28,6 +35,7 @@ from passdown.adapters.langgraph import (
     runs,
 )
 from passdown.errors import InvalidInput, NotAllowed
+from tests.adapters.frameworks import story
 from tests.adapters.openai_scripts import agent, go, hand, inputs, last, transfer
 from tests.adapters.scripted_chat import ScriptedChat, calls, create_agent, create_swarm, says
 from tests.serving import served
@@ -146,6 +154,24 @@ def test_a_session_hooks_and_handoffs_of_the_agents_sdk(anywhere: Workspace) -> 
     assert asyncio.run(again.get_items()) == []
 
 
+@pytest.mark.parametrize("name", ["agent_framework", "pydantic_ai"])
+@pytest.mark.parametrize("script", [story.THERE_AND_BACK, story.WITH_A_GATE], ids=["back", "gate"])
+def test_agents_of_other_frameworks_play_their_story(
+    anywhere: Workspace, name: str, script: story.Script
+) -> None:
+    """With their own sessions; the other frameworks play it through a server."""
+    play = import_module(f"tests.adapters.frameworks.play_{name}").play
+    played = story.played(play, script, anywhere)
+    assert story.DONE["summary"] in played.stored
+    assert anywhere.show("T-1#d1").summary == "JWT in a cookie"
+    if script is story.WITH_A_GATE:
+        assert "They agree" in "\n".join(played.seen["coder"][0])
+        assert (played.answer, played.before_approval) == ("It is released.", 0)
+    else:
+        assert story.RESULT in "\n".join(played.seen["coder"][2]), "read from the history"
+        assert (played.answer, played.holder, played.handoffs) == ("All is done.", "planner", 2)
+
+
 def test_the_tools_without_a_framework(anywhere: Workspace) -> None:
     said = [{"role": "user", "content": "Build a login"}]
     tool = tools.handoff(anywhere, "T-1", "planner", to="coder", messages=lambda: said)
@@ -197,6 +223,12 @@ def test_a_token_that_speaks_for_one_agent_is_refused_by_name(ws: Workspace) -> 
         "PassdownHooks": lambda ws: openai_agents.PassdownHooks(ws, "T-1"),
         "since_handoff": lambda ws: openai_agents.since_handoff(ws, "T-1"),
         "passdown_handoff": lambda ws: hand(agent("coder", []), ws),
+        "Handoffs of agent_framework": lambda ws: agent_framework.Handoffs(ws, "T-1", "a"),
+        "Handoffs of claude_agent_sdk": lambda ws: claude_agent_sdk.Handoffs(ws, "T-1", "a"),
+        "Handoffs of pydantic_ai": lambda ws: pydantic_ai.Handoffs(ws, "T-1"),
+        "LedgerHistory": agent_framework.LedgerHistory,
+        "LedgerSessions": claude_agent_sdk.LedgerSessions,
+        "LedgerConversations": pydantic_ai.LedgerConversations,
     }
     with served(ws) as server, server.opened("ana", "read", "write") as remote:
         for name, make in made.items():

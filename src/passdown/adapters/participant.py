@@ -15,7 +15,7 @@ from passdown.adapters.shared import LruCache
 from passdown.core.record import digest_bytes
 from passdown.errors import InvalidInput, Problem
 from passdown.tools import agent_name_of, handed_log, handoff, read_history
-from passdown.tools.briefs import brief_settings, workspace_of
+from passdown.tools.briefs import brief_settings, recording_workspace, workspace_of
 from passdown.tools.history import brief_with_hint
 from passdown.tools.messages import last_requests, message_text
 
@@ -48,7 +48,10 @@ class Participant:
     phase: str = ""
 
     def __post_init__(self) -> None:
-        """Raises InvalidInput for what can't be recorded, before anything runs."""
+        """Raises InvalidInput for what can't be recorded, before anything runs, and NotAllowed
+        behind a server whose token may not write for others.
+        """
+        recording_workspace(self.workspace, f"Handoffs of {self.origin}")
         self.id = agent_name_of(self.agent, "agent")
         self._briefs: LruCache[tuple[str, int, int], str] = LruCache()
         self._settings = brief_settings(self.workspace, self.id, self.budget, self.counter)

@@ -1,7 +1,8 @@
 """The story that the agents of every framework play: one script, and what it is checked by.
 
 A player is a program for one framework. It is run in the framework's environment, which has no
-pytest, and prints as JSON what the models were given.
+pytest, and prints as JSON what the models were given. The first story is played through the server
+whose address it is given, the second in a folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from passdown import Workspace
+
+    Play = Callable[[Workspace, "Models", Callable[[], list[str]]], tuple[str, str]]
 
 REQUEST = "Make the login survive a reload"
 RESULT = "cookies: " + "0123456789" * 40
@@ -107,29 +110,33 @@ class Models:
         return self._turns[agent].pop(0), f"call_{self.count}"
 
 
-def main(play: Callable[[Workspace, Models, Callable[[], list[str]]], tuple[str, str]]) -> None:
+def main(play: Play) -> None:
     """Play each story and print what was seen. `play` gives the last answer, and what the
     framework's own session has kept; it calls its third argument where it is paused.
     """
-    played = [_played(play, script) for script in (THERE_AND_BACK, WITH_A_GATE)]
-    json.dump([each._asdict() for each in played], sys.stdout)
-
-
-def _played(play: Any, script: Script) -> Played:
+    with passdown.open(sys.argv[1]) as ws:
+        first = played(play, THERE_AND_BACK, ws)
     with tempfile.TemporaryDirectory() as folder, passdown.init(folder) as ws:
+        second = played(play, WITH_A_GATE, ws)
+    json.dump([first._asdict(), second._asdict()], sys.stdout)
+
+
+def played(play: Play, script: Script, ws: Workspace) -> Played:
+    """Play a story in a workspace, with a task of its own unless there is one."""
+    if not ws.tasks():
         ws.create_task("T-1", title="Login", agent="planner")
-        models, waited_for, before = Models(script), list[str](), 0
+    models, waited_for, before = Models(script), list[str](), 0
 
-        def approve() -> list[str]:
-            nonlocal before
-            before = len(models.seen["coder"])
-            gates = [gate.address for gate in ws.gates("T-1") if gate.blocker]
-            for gate in gates:
-                ws.approve(gate, by="kim", reason="They agree")
-            waited_for.extend(gates)
-            return gates
+    def approve() -> list[str]:
+        nonlocal before
+        before = len(models.seen["coder"])
+        gates = [gate.address for gate in ws.gates("T-1") if gate.blocker]
+        for gate in gates:
+            ws.approve(gate, by="kim", reason="They agree")
+        waited_for.extend(gates)
+        return gates
 
-        answer, stored = play(ws, models, approve)
-        task = ws.task("T-1")
-        handoffs = int(task.counts.get("h", 0))
-        return Played(models.seen, answer, waited_for, before, stored, task.holder, handoffs)
+    answer, stored = play(ws, models, approve)
+    task = ws.task("T-1")
+    handoffs = int(task.counts.get("h", 0))
+    return Played(models.seen, answer, waited_for, before, stored, task.holder, handoffs)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+import passdown
 from bench import frameworks
 from passdown.core.tokens import vocabulary
 from tests.adapters.frameworks.story import (
@@ -26,6 +27,7 @@ from tests.adapters.frameworks.story import (
     Played,
 )
 from tests.framework_environments import NotMade, python_of
+from tests.serving import EVERY_RIGHT, served
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).parent
@@ -34,19 +36,20 @@ CHECKED = sorted(each.stem.removeprefix("check_") for each in HERE.glob("check_*
 BUDGET = 500
 
 
-def run(framework: str, program: Path, folder: Path) -> str:
+def run(framework: str, program: Path, folder: Path, url: str = "", token: str = "") -> str:
     """Run a program in the environment of a framework; the test is skipped if it can't be made."""
     try:
         python = python_of(framework.replace("_", "-"))
     except NotMade as error:
         pytest.skip(str(error))
     done = subprocess.run(
-        [python, str(program)],
+        [python, str(program), url],
         cwd=folder,
         env={
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
             "PATH": "/usr/bin:/bin",
             "HOME": str(folder),
+            "PASSDOWN_TOKEN": token,
         },
         capture_output=True,
         text=True,
@@ -64,14 +67,18 @@ def framework(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def story(framework: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Played, Played]:
-    """What happened in both stories; each framework plays them once, for all workers."""
+    """What happened in both stories; each framework plays them once, for all workers. The first
+    is played through a server.
+    """
     folder = tmp_path_factory.getbasetemp()
     shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     kept = shared / f"{framework}.json"
     with FileLock(f"{kept}.lock"):
         if not kept.exists():
-            printed = run(framework, HERE / f"play_{framework}.py", folder)
-            kept.write_text(printed, "utf-8")
+            program = HERE / f"play_{framework}.py"
+            with passdown.init(str(folder / framework)) as ws, served(ws) as server:
+                token = server.token("tests", *EVERY_RIGHT, is_person=True)
+                kept.write_text(run(framework, program, folder, server.url, token), "utf-8")
     first, second = (Played(**each) for each in json.loads(kept.read_text("utf-8")))
     return first, second
 
