@@ -279,6 +279,7 @@ relay.answer | relay.operations:answer_run | POST /api/runs/{run}/answer |  |
     approve by=by workspace
 relay.stop | relay.operations:stop_run | POST /api/runs/{run}/stop |  | approve by=by workspace
 relay.ask | relay.operations:ask_agent | POST /api/runs/{run}/ask |  | write by=by heavy workspace
+relay.workers | relay.operations:list_workers | GET /api/workers |  | workspace
 relay.agents | relay.operations:agent_statuses | GET /api/agents |  | workspace
 relay.conversations | relay.operations | GET /api/tasks/{task}/conversations/{agent} |  | workspace
 relay.express_items | relay.operations:list_express | GET /api/express |  | heavy workspace

@@ -415,6 +415,7 @@ EXAMPLES: dict[str, Example] = {
     "relay.ask": Example(
         call(Of("run"), "helper", "Fine?", by="kim"), call(Of("run"), "nobody", "Fine?", by="kim")
     ),
+    "relay.workers": Example(call(), UNKNOWN),
     "relay.agents": Example(call(), UNKNOWN),
     "relay.conversations": Example(call("T-4", "coder"), call("T-4")),
     "relay.express_items": Example(call("sent"), UNKNOWN),

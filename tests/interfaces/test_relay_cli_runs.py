@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import passdown
+from passdown.core.times import parse_time
 from passdown.relay.agents import MACHINES, AgentStates, RunAgents, as_mermaid
 from passdown.relay.express import carry_out
 from passdown.relay.relay_file import check_relay
@@ -223,20 +225,32 @@ def test_agents_are_listed_with_state_task_and_time(
 def test_a_detached_run_is_taken_by_a_worker_that_ends_when_told_to(
     project: Path, start: Start, task: str, cli: Run, as_json: Callable[..., Any]
 ) -> None:
+    """So is one that was in the foreground, stopped, and is resumed for workers."""
     agents = {"a": {"runner": {"command": says(project, "good", handoff())}}}
     legs = [{"leg": each, "agent": "a"} for each in ("one", "two")]
     out = cli("run", relay_file(project, legs, agents), "--task", task, "--detach").out
     assert out.startswith("R-1: trial on T-1 is left to workers")
+    cli("task", "new", "T-2", "--title", "Logout", "--agent", "eva")
+    with passdown.open(str(project)) as workspace:
+        runs = Runs(workspace)
+        runs.start(runs.get("R-1").relay, "T-2", by="kim", lane="here")
+        runs.stop("R-2", by="kim")
+    out = cli("run", "--resume", "R-2", "--detach").out
+    assert out.startswith("R-2: trial on T-2 is left to workers")
     assert "no workers" in cli("worker", "--list").out
     worker = start("worker", "--slots", "2", "--lease", "5")
-    until(lambda: as_json("runs", "R-1")["status"] == "completed", "the run is completed")
+    for run in ("R-1", "R-2"):
+        until(lambda run=run: as_json("runs", run)["status"] == "completed", f"{run} is completed")
+    with passdown.open(str(project)) as workspace:
+        (listed,) = workspace.relay.workers()
+        assert parse_time(listed["lease_ends"]) > datetime.now(UTC)
     (alive,) = as_json("worker", "--list")
     assert (alive["state"], alive["pid"], alive["lease_s"]) == ("alive", worker.pid, 5)
     worker.send_signal(signal.SIGTERM)
     out, _ = worker.communicate(timeout=240)
     assert worker.returncode == 0, out
     assert "R-1  a  one" in out
-    assert out.count("handed off") == 2
+    assert out.count("handed off") == 4
     assert as_json("worker", "--list") == []
 
 

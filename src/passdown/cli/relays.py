@@ -21,12 +21,19 @@ from passdown.errors import PassdownError, StoreBusy
 from passdown.relay.conversations import REVIEWS
 from passdown.relay.engine import database_faults
 from passdown.relay.run import REVIEW, WAITING
-from passdown.relay.runs import HERE, Runs, leg_name, next_commands, run_document, turn_document
+from passdown.relay.runs import (
+    HERE,
+    Runs,
+    leg_name,
+    next_commands,
+    run_document,
+    run_lock,
+    turn_document,
+)
 from passdown.workspace.context import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from contextlib import AbstractContextManager
 
     from passdown.cli.session import Session
     from passdown.relay.engine.engine import Worker
@@ -330,23 +337,8 @@ def _size_text(count: int) -> str:
 
 
 INTERRUPTED = 130
-_LOCK_TIMEOUT_S = 1.0
 _SAME_SIGNAL_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-def run_lock(
-    workspace: Workspace, run: str, timeout_s: float = _LOCK_TIMEOUT_S
-) -> AbstractContextManager[int]:
-    """Have a run for this process alone; raises StoreBusy while another has it."""
-    from passdown.relay.git import locked
-
-    busy = StoreBusy(
-        f"another process is at {run}",
-        next_step=f"Let it finish, or end it first; passdown runs {run} shows where it is.",
-    )
-    folder = context_of(workspace).place.folder
-    return locked(os.path.join(folder, "runs", f"{run}.lock"), timeout_s=timeout_s, busy=busy)
 
 
 def resume_hint(workspace: Workspace, run: str, lane: str) -> str:
@@ -436,8 +428,8 @@ def run(
     relay_store: str = "",
 ) -> int:
     """Run a relay of agents on a task, and watch it."""
-    if resume and (relay or task or detach):
-        raise UsageError("--resume continues a run as it is; leave FILE, --task, --detach out")
+    if resume and (relay or task):
+        raise UsageError("--resume continues a run as it is; leave FILE and --task out")
     if not resume and not (relay and task):
         raise UsageError("name a relay FILE and a --task, or a run with --resume")
     if detach and not wait:
@@ -456,10 +448,10 @@ def run(
             started = runs.start(found, task or "", by=by, lane=HERE)
             return _run_here(session, workspace, started, options=options, wait=wait)
         left = runs.get(resume or "")
-        if left.lane != HERE:
+        if left.lane != HERE or detach:
             from passdown.relay.worker import requeue
 
-            resumed = runs.resume(left.run, by=by)
+            resumed = runs.resume(left.run, by=by, detach=detach)
             requeue(workspace, left.run, options)
             return _show_detached(session, resumed)
         with run_lock(workspace, left.run):
@@ -567,6 +559,8 @@ def worker(
         raise UsageError(f"--slots has to be from 1 to {_MAX_SLOTS}")
     with session.open() as workspace:
         if is_list:
+            from passdown.relay.worker import workers_of
+
             session.show([w.document() for w in workers_of(workspace, relay_store)], _print_workers)
             return
         options = _engine_options(workspace, relay_store, lease)
@@ -601,22 +595,10 @@ _print_workers = out.row_printer(
 )
 
 
-def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
-    """All workers that have signed on and not off; nothing is made where none ever was."""
-    from passdown.relay.engine.engine import change, relay_url, workers
-    from passdown.relay.worker import EngineOptions, open_engine
-
-    address = relay_url(context_of(workspace).place.folder, url, workspace.store_url)
-    path = address.removeprefix("sqlite:///")
-    if path != address and not os.path.exists(path):
-        return []
-    with database_faults(), open_engine(workspace, EngineOptions(url=url)) as engine:
-        change(engine.database, "make_workers")
-        return workers(engine.database)
-
-
 def live_workers(workspace: Workspace, url: str = "") -> list[Worker]:
     """The workers that are alive."""
+    from passdown.relay.worker import workers_of
+
     return [each for each in workers_of(workspace, url) if each.state == "alive"]
 
 

@@ -657,8 +657,14 @@ class RunAgents:
         if lease is None or not self._streams.position(RUN_STREAM + lease.run):
             return False
         run = Runs(self._workspace).get(lease.run)
-        workers = [turn.worker for turn in run.legs.values() if turn.worker]
-        return run.status == RUNNING and bool(workers) and self.has_ended(workers[-1])
+        worker = _last_worker(run)
+        return run.status == RUNNING and bool(worker) and self.has_ended(worker)
+
+    def worker_of(self, lease: Lease | None) -> str:
+        """The worker that has a lease's run, or had it last."""
+        if lease is None or not self._streams.position(RUN_STREAM + lease.run):
+            return ""
+        return _last_worker(Runs(self._workspace).get(lease.run))
 
     def _is_known(self, name: str) -> bool:
         """Whether an agent has a profile, has handed off, or is an agent of a run."""
@@ -768,3 +774,8 @@ def _reviews(run: Run, agent: str) -> list[LegRun]:
     """The reviews of an agent, in order."""
     legs = run.relay.legs
     return [t for t in run.legs.values() if t.kind == REVIEW and legs[t.leg].agent == agent]
+
+
+def _last_worker(run: Run) -> str:
+    workers = [turn.worker for turn in run.legs.values() if turn.worker]
+    return workers[-1] if workers else ""

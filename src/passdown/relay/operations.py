@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from datetime import timedelta
 from typing import NamedTuple
 
 from passdown.core.arguments import raise_problems, text_type_problems
@@ -80,14 +81,29 @@ def stop_run(workspace: Workspace, run: str, *, by: str, reason: str = "") -> Js
     return _followed_up(workspace, Runs(workspace).stop(run, by=by, why=reason))
 
 
-def resume_run(workspace: Workspace, run: str, *, by: str) -> JsonObject:
+def resume_run(workspace: Workspace, run: str, *, by: str, detach: bool = False) -> JsonObject:
     """Start a run again that has stopped or waits; workers take its turns.
 
     Args:
         run: The run.
         by: Who decides.
+        detach: Leave a run to workers that a process in the foreground had.
     """
-    return _followed_up(workspace, Runs(workspace).resume(run, by=by))
+    return _followed_up(workspace, Runs(workspace).resume(run, by=by, detach=detach))
+
+
+def list_workers(workspace: Workspace) -> list[JsonObject]:
+    """Processes that take turns of runs: `state` is alive, silent or gone; `lease_ends` is when
+    others take over unless a worker renews its lease.
+    """
+    from passdown.relay.worker import workers_of
+
+    now = WorkspaceStreams(workspace).now()
+    found = [each.document() for each in workers_of(workspace)]
+    return [
+        {**each, "lease_ends": stamp(now + timedelta(seconds=each["lease_s"] - each["silent_s"]))}
+        for each in found
+    ]
 
 
 REQUEST_KINDS = ("question", "plan", "code", "completion", "budget")
@@ -173,13 +189,11 @@ def agent_statuses(workspace: Workspace) -> list[JsonObject]:
     whose process has ended doesn't count: `note` says how its run continues.
     """
     agents = RunAgents(workspace)
-    return [
-        _agent_document(status, is_abandoned=agents.is_abandoned(status.lease))
-        for status in agents.states.agents()
-    ]
+    return [_agent_document(agents, status) for status in agents.states.agents()]
 
 
-def _agent_document(status: AgentStatus, *, is_abandoned: bool) -> JsonObject:
+def _agent_document(agents: RunAgents, status: AgentStatus) -> JsonObject:
+    is_abandoned = agents.is_abandoned(status.lease)
     agent, mark, place = status.agent.rpartition(".R-")
     is_seat = bool(mark) and place.replace(".", "").isdigit()
     run = status.lease.run if status.lease else f"R-{place}" if is_seat else ""
@@ -194,6 +208,7 @@ def _agent_document(status: AgentStatus, *, is_abandoned: bool) -> JsonObject:
         "machine": status.machine,
         "seat": status.agent,
         "leased": status.lease is not None and not is_abandoned,
+        "worker": agents.worker_of(status.lease),
         "note": f"its process has ended: passdown {resume}" if is_abandoned else "",
     }
 

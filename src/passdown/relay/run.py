@@ -392,6 +392,7 @@ def _legs(run: Run, record: Record, body: Document) -> Run:
         taken=taken,
         granted=granted,
         asked=tuple(ReviewRequest(**_tuples(each)) for each in body["asked"]),
+        lane=body.get("lane", run.lane),
         status=RUNNING,
         why="",
         ended_at="",
@@ -602,6 +603,12 @@ def resume_transition(run: Run) -> RunTransition | None:
     for number in (*run.stopped_by, *late) if run.ended_at else _blocked(run):
         builder.retry(run.legs[number])
     return builder.step()
+
+
+def detached_transition(run: Run, lane: str) -> RunTransition:
+    """The record that leaves a run to another lane, and restarts it if it has stopped."""
+    made = resume_transition(run) or _TransitionBuilder(run).step()
+    return RunTransition(made.kind, {**made.body, "lane": lane})
 
 
 def _blocked(run: Run) -> Sequence[int]:

@@ -6,6 +6,8 @@ it was computed.
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.arguments import raise_problems
@@ -14,23 +16,26 @@ from passdown.core.names import agent_problems, id_problems
 from passdown.core.redaction import redact_value
 from passdown.core.text import excerpt, text_problems
 from passdown.core.times import parse_time
-from passdown.errors import Conflict, Damaged, NotFound, Problem
+from passdown.errors import Conflict, Damaged, NotFound, Problem, StoreBusy
 from passdown.relay.run import (
     REVIEW,
     VERDICTS,
     WAITING,
     GateState,
     RunTransition,
+    detached_transition,
     ended_transition,
     fold_run,
     next_transition,
     resume_transition,
     run_stream,
 )
+from passdown.workspace.context import context_of
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from passdown.core.record import Record
     from passdown.core.types import JsonObject
@@ -47,6 +52,7 @@ items.
 EXPRESS_RUN = f"{EXPRESS}-"
 """Begins the name of an express item's run, and of the task that a failed item becomes."""
 
+_LOCK_TIMEOUT_S = 1.0
 ENGINE = "passdown"
 """The author of records that the engine writes."""
 
@@ -122,8 +128,11 @@ class Runs:
                 return found
             self._write(run, found.position, transition, ENGINE)
 
-    def resume(self, run: str, *, by: str) -> Run:
-        """Start a run again that has stopped or is blocked; another continues unchanged."""
+    def resume(self, run: str, *, by: str, detach: bool = False) -> Run:
+        """Start a run again that has stopped or is blocked; another continues unchanged. With
+        `detach`, one that a process in the foreground had is left to workers; raises StoreBusy
+        while that process has it.
+        """
         raise_problems("the run was not resumed", agent_problems(by, "by"))
 
         def transition(found: Run) -> RunTransition | None:
@@ -131,9 +140,12 @@ class Runs:
                 message = f"{run} ended at {found.ended_at}"
                 problem = Problem("run", "completed", message, "an open run")
                 raise_problems(f"{run} is completed; there is nothing to resume", [problem])
+            if detach and found.lane == HERE:
+                return detached_transition(found, NORMAL)
             return resume_transition(found)
 
-        self._once(run, by, transition)
+        with run_lock(self._workspace, run, 0) if detach else nullcontext():
+            self._once(run, by, transition)
         return self.advance(run)
 
     def answer(self, run: str, verdict: str, *, by: str, guidance: str = "") -> Run:
@@ -205,6 +217,20 @@ class Runs:
             return {}
         found = self._workspace.gates(run.task, all=True)
         return {gate.address: GateState(gate.status, gate.reason) for gate in found}
+
+
+def run_lock(
+    workspace: Workspace, run: str, timeout_s: float = _LOCK_TIMEOUT_S
+) -> AbstractContextManager[int]:
+    """Have a run for this process alone; raises StoreBusy while another has it."""
+    from passdown.relay.git import locked
+
+    busy = StoreBusy(
+        f"another process is at {run}",
+        next_step=f"Let it finish, or end it first; passdown runs {run} shows where it is.",
+    )
+    folder = context_of(workspace).place.folder
+    return locked(os.path.join(folder, "runs", f"{run}.lock"), timeout_s=timeout_s, busy=busy)
 
 
 def seconds_between(start: str, end: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 import uuid
@@ -27,6 +28,7 @@ from passdown.relay.engine.engine import (
     DEFAULT_CAPACITY,
     LEASE_S,
     RelayEngine,
+    change,
     relay_url,
     workers,
 )
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from passdown.core.types import JsonObject
+    from passdown.relay.engine.engine import Worker
     from passdown.relay.run import LegRun, Relay, Run
     from passdown.relay.runners import Runner
     from passdown.relay.runners.scripted import Function
@@ -285,6 +288,17 @@ def open_engine(workspace: Workspace, options: EngineOptions = _OPTIONS) -> Rela
             streams.add(StreamEntry(IDENTITY, "named", ENGINE, body, expect=0))
     scope: str = known.document()["id"]
     return RelayEngine(url, scope=scope, lease_s=options.lease_s, room=options.room)
+
+
+def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
+    """All workers that have signed on and not off; nothing is made where none ever was."""
+    address = relay_url(context_of(workspace).place.folder, url, workspace.store_url)
+    path = address.removeprefix("sqlite:///")
+    if path != address and not os.path.exists(path):
+        return []
+    with database_faults(), open_engine(workspace, EngineOptions(url=url)) as engine:
+        change(engine.database, "make_workers")
+        return workers(engine.database)
 
 
 def start_detached(

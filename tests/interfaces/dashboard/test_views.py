@@ -383,8 +383,12 @@ def test_a_run_that_waits_is_answered_and_stopped_by_key(
         page.keyboard.press("t")
         page.keyboard.press("Control+Enter")
         page.wait_for_selector("#messages p:has-text('Stop')")
-        page.wait_for_selector("text=passdown run --resume")
-    assert ws.relay.run(run.run)["ended_at"]
+        page.wait_for_selector("main .chip.stopped")
+        assert ws.relay.run(run.run)["ended_at"]
+        page.keyboard.press("u")
+        page.keyboard.press("Enter")  # asked first: it goes to workers
+        page.wait_for_selector("main .chip.stopped", state="detached")
+    assert ws.relay.run(run.run)["lane"] == "normal"
 
 
 def test_agents_have_a_link_to_all_of_their_tasks(page: Any, server: Served, ws: Workspace) -> None:

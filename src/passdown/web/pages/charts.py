@@ -10,7 +10,7 @@ from passdown.core.text import counted
 from passdown.errors import PassdownError
 from passdown.relay.run import VERDICTS
 from passdown.web.pages.layout import Field, action, task_link
-from passdown.web.pages.lists import choices
+from passdown.web.pages.lists import choices, live_workers
 from passdown.web.pages.markup import (
     Html,
     address,
@@ -107,9 +107,7 @@ def run_page(call: ApiRequest) -> Page:
         and action(
             caller, "relay.stop", "Stop", "t", path, Field("reason", "Why", is_needed=False)
         ),
-        run["status"] not in ("completed", "running")
-        and run["lane"] == "normal"
-        and action(caller, "relay.resume", "Resume", "u", path),
+        *_resume(call, run),
     ]
     return Page(
         f"{name} {run['relay']}",
@@ -124,12 +122,42 @@ def run_page(call: ApiRequest) -> Page:
             class_="facts",
         ),
         run["why"] and tag("p", run["why"], class_="lead"),
-        *(tag("p", tag("code", each)) for each in run["next"]),
         tag("p", *acts, class_="acts left"),
+        _by_command(run),
         section("Tokens in context", bars(sizes, "Tokens in the context of each turn")),
         section("Turns", tag("ol", *(_turn(run, turn) for turn in turns), class_="timeline")),
         api=address("api", "runs", name),
     )  # fmt: skip
+
+
+def _resume(call: ApiRequest, run: dict[str, Any]) -> list[Html | None]:
+    """The button that lets a run continue with workers, and what is missing for that: one that has
+    stopped or waits, and one in the foreground whose process has ended.
+    """
+    is_here = run["lane"] == "here"
+    if run["lane"] == "express" or run["status"] == "completed":
+        return []
+    working = {each["worker"] for each in live_workers(call.workspace)}
+    if run["status"] == "running" and not (
+        is_here and working.isdisjoint(turn["worker"] for turn in run["turns"])
+    ):
+        return []
+    label = "Resume with workers" if is_here else "Resume"
+    button = action(
+        *(call.caller, "relay.resume", label, "u", {"run": run["run"]}),
+        asks=is_here,
+        detach=is_here,
+    )
+    how = ["No worker runs now; ", tag("code", "passdown worker"), " starts one."]
+    return [button, tag("span", *how, class_="note") if button and not working else None]
+
+
+def _by_command(run: dict[str, Any]) -> Html:
+    """The same from a terminal."""
+    if not run["next"]:
+        return Html()
+    lines = [tag("p", tag("code", each)) for each in run["next"]]
+    return tag("details", tag("summary", "From a terminal"), *lines, id="commands")
 
 
 def _turn(run: dict[str, Any], turn: dict[str, Any]) -> Html:

@@ -312,8 +312,10 @@ def _result(found: Any) -> Html:
 
 
 def agents_page(call: ApiRequest) -> Page:
-    """Who is where: states, leases, and what each holds."""
+    """Who is where: states, leases and when they end, and what each holds."""
     ws = call.workspace
+    agents = ws.relay.agents()
+    workers = {each["worker"]: each for each in live_workers(ws)} if agents else {}
     rows = [
         (
             link(address("agents", each["agent"], task=each["task"]), each["agent"])
@@ -322,17 +324,53 @@ def agents_page(call: ApiRequest) -> Page:
             chip(each["state"].lower()),
             task_link(each["task"]) if each["task"] else "",
             link(address("runs", each["run"]), each["run"]) if each["run"] else "",
-            "held" if each["leased"] else "",
-            each["note"],
+            _lease(workers.get(each["worker"])) if each["leased"] else each["note"],
             ago(each["since"]),
         )
-        for each in ws.relay.agents()
+        for each in agents
     ]
+    processes = [
+        (tag("code", each["host"]), each["pid"], chip(each["state"]), _lease(each))
+        for each in workers.values()
+    ]
+    head = ("agent", "state", "task", "run", "lease", "since")
+    none = "No relay has run here. passdown run RELAY --task TASK starts one."
+    return Page(
+        "Agents",
+        tag("h1", "Agents"),
+        section("In relays", table(head, rows) or tag("p", none, class_="note")),
+        section("Workers", table(("machine", "process", "state", "lease"), processes))
+        if processes
+        else None,
+        _holders(ws),
+        api="/api/agents",
+    )
+
+
+def _lease(worker: dict[str, Any] | None) -> str:
+    """When a lease ends; its worker renews it several times before that."""
+    if worker is None:
+        return "held"
+    left = worker["lease_s"] - worker["silent_s"]
+    return f"ends in {left:.0f} s, unless renewed" if left > 0 else f"ended {-left:.0f} s ago"
+
+
+def live_workers(workspace: Workspace) -> list[dict[str, Any]]:
+    """The processes that take turns, but for those that have ended; none where that can't be
+    known.
+    """
+    with suppress(PassdownError):
+        return [each for each in workspace.relay.workers() if each["state"] != "gone"]
+    return []
+
+
+def _holders(workspace: Workspace) -> Html:
+    """The open tasks by who holds them."""
     held: dict[str, list[str]] = {}
-    listed = ws.tasks(status="open", limit=_MOST_SEARCHED)
+    listed = workspace.tasks(status="open", limit=_MOST_SEARCHED)
     for task in listed:
         held.setdefault(task.holder, []).append(task.task)
-    owned = [
+    rows = [
         (
             link(address("board", status="open", agent=name), name) if name else "nobody",
             len(tasks),
@@ -342,15 +380,8 @@ def agents_page(call: ApiRequest) -> Page:
         for name, tasks in sorted(held.items())
     ]
     first = f"of the first {len(listed):,}" if len(listed) == _MOST_SEARCHED else None
-    head = ("agent", "state", "task", "run", "lease", "", "since")
-    none = tag("p", "No relay has run here.", class_="note")
-    return Page(
-        "Agents",
-        tag("h1", "Agents"),
-        section("In relays", table(head, rows) or none),
-        section("Open tasks", table(("agent", "tasks", "", ""), owned), note=first),
-        api="/api/agents",
-    )
+    none = tag("p", "No task is open.", class_="note")
+    return section("Open tasks", table(("agent", "tasks", "", ""), rows) or none, note=first)
 
 
 def agent_page(call: ApiRequest) -> Page:
