@@ -188,6 +188,22 @@ def test_a_key_makes_a_retry_safe(task: str, as_json: Callable[..., Any]) -> Non
     assert (first["version"], again["is_replay"]) == (again["version"], True)
 
 
+def test_a_person_is_asked_by_a_flag_and_a_repeat_after_the_answer_waits_for_nobody(
+    task: str, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    asks = ("--outcome", "partial", "--blocker", "ship on Friday?", "--requires-human")
+    flags = ("handoff", task, *asks, "--next", "ship", "--summary", "ready")
+    refused = cli("handoff", task, "--outcome", "completed", "--requires-human", code=2).err
+    assert "--requires-human is about a --blocker" in refused
+    (gate,) = as_json(*flags)["held_by"]
+    assert as_json("show", gate)["blocker"] == "ship on Friday?"
+    assert f"held by {gate}" in cli(*flags).out, "it still waits"
+    cli("gate", "approve", gate, "--by", "kim", "--reason", "go")
+    repeated = cli(*flags).out
+    assert "was recorded already" in repeated
+    assert "held by" not in repeated
+
+
 def test_changed_files_must_be_named(
     task: str, project: Path, cli: Run, as_json: Callable[..., Any]
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from passdown.cli.main import VERBS, overview, parser_of
 from passdown.cli.output import busy, cut, print_json, table, text_width, wrapped
 from passdown.workspace import open as open_workspace
 from tests.interfaces.running import data_of
@@ -154,6 +155,15 @@ def test_refusals_and_usage_errors_fit_a_terminal(
         said = cli(*argv, code=None).err
         assert said
         assert max(map(text_width, said.splitlines())) <= 60, said
+
+
+def test_the_help_of_every_command_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for verb in VERBS:
+        parser = parser_of(verb)
+        for each in (parser, *(parser.below(name) for name in parser.subverbs)):
+            assert max(map(len, each.format_help().splitlines())) <= 80, each.prog
+    assert max(map(len, overview().splitlines())) <= 80
 
 
 def test_lists_at_80_columns(filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:

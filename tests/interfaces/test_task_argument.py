@@ -123,6 +123,40 @@ def test_the_task_that_one_works_on_needs_no_name(
     assert as_json("handoff", "T-1", "--outcome", "completed")["task"] == "T-1"
 
 
+def test_what_is_recorded_goes_to_the_same_task_in_every_verb(
+    project: Path, cli: Run, as_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All work, the only open task, the one that one works on, the branch's, the one handed over;
+    otherwise it has to be named.
+    """
+    monkeypatch.setenv("PASSDOWN_AGENT", "b")
+
+    def tasks() -> list[str]:
+        n = str(len(as_json("log", "--limit", "500")))
+        return [
+            as_json("decide", n, "--why", "r")["task"],
+            as_json("note", "gotcha", n, "--mitigation", "m")["task"],
+            as_json("note", "pattern", n, "--location", "x.py")["task"],
+            as_json("note", "fact", n, "1")["task"],
+        ]
+
+    assert tasks() == ["workspace"] * 4
+    as_json("task", "new", "T-1", "--title", "Login", "--agent", "a")
+    assert tasks() == ["T-1"] * 4
+    as_json("task", "new", "T-2", "--title", "Logout", "--agent", "a")
+    for argv in (("decide", "x", "--why", "r"), ("note", "fact", "x", "1"), ("state",)):
+        assert "2 tasks are open (T-1, T-2); name the one that is meant" in cli(*argv, code=2).err
+    assert as_json("decide", "x", "--why", "r", "--task", "workspace")["task"] == "workspace"
+    as_json("handoff", "T-1", "--from", "a", "--outcome", "completed", "--to", "b", "--next", "go")
+    assert tasks() == ["T-1"] * 4, "it was handed to b"
+    (project / ".git").mkdir()
+    (project / ".git/HEAD").write_text("ref: refs/heads/fix/T-2-exit\n", "utf-8")
+    assert tasks() == ["T-2"] * 4
+    as_json("start", "T-1")
+    assert tasks() == ["T-1"] * 4
+    assert as_json("state")["task_id"] == "T-1"
+
+
 def test_an_item_of_the_task_that_one_works_on_needs_no_task(
     project: Path, cli: Run, as_json: Callable[..., Any]
 ) -> None:

@@ -284,7 +284,7 @@ operation(
     help={"agent": "only what waits for it"},
 )
 def artifact_list(session: Session, *, task: str | None = None, agent: str | None = None) -> None:
-    """List the latest artifacts of all tasks, those of a task, or those waiting for an agent."""
+    """List the latest artifacts, of all tasks or one, or those waiting for an agent."""
     from passdown.workspace.switches import all_artifacts
 
     with session.open() as workspace:
@@ -303,7 +303,7 @@ def artifact_list(session: Session, *, task: str | None = None, agent: str | Non
 
 @command("artifact check", ".passdown/handoffs/*.yaml")
 def artifact_check(session: Session, files: list[str]) -> int:
-    """Check that artifact files are sound and as they were recorded; exit code 1 when not."""
+    """Check that artifact files are as they were recorded; exit code 1 when not."""
     found = {path: _compare_artifact(session, path) for path in files}
     is_sound = all(p.level != "error" for each in found.values() for p in each.problems)
     if session.as_json:
@@ -486,7 +486,7 @@ def context_limit(text: str) -> Limit:
 @command(
     "measure",
     "--personas agents",
-    "--personas agents --chain sm,dev,qa --switches 50 --svg growth.svg",
+    "--personas agents --chain sm,dev,qa --svg growth.svg",
     "--personas agents --counter chars4 --check 50%",
     "--task T-1",
     types={"chain": comma_list, "check": context_limit},

@@ -62,7 +62,7 @@ def express_send(session: Session, file: str, *, by: Author, **options: Any) -> 
 
 @command(
     "express knowledge",
-    """--entry '{"id": "Redis", "type": "component"}' --reason 'we chose it' --wait""",
+    """--reason new --entry '{"id": "Redis"}'""",
     "entries.json --action replace --reason 'tidied up'",
     **_COMMON,
     flags={"entries": "--entry", **_AGENTS},

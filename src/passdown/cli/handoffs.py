@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _FLAGGED = {name: field for name, field in fields_of(Handoff).items() if field.flag}
 _FLAGS = {name: field.flag for name, field in _FLAGGED.items() if field.flag}
 _LISTS = tuple(name for name, field in _FLAGGED.items() if isinstance(field.type, List))
+_FOR_PEOPLE = fields_of(Blocker)["requires_human"].flag or Flag("", "", "")
 _NEW_TASK = "passdown task new ID --title TEXT"
 _NO_TASK = ("task", "not_found")
 
@@ -65,7 +66,8 @@ def _fix_flag(field: Field) -> str:
     "handoff",
     "tasks/T-1.md --to tester --phase testing",
     "--outcome completed --to coder --next 'write the form'",
-    "T-1 --outcome blocked --blocker 'no key :: ask ops' --blocks T-2",
+    "--outcome blocked --blocker 'no key :: ask ops' --blocks T-2",
+    "--outcome blocked --blocker 'ship it?' --requires-human",
     "note.yaml --changed-git --dry-run",
     shape="Handoff",
     without=[name for name in fields_of(Handoff) if name not in _FLAGS],
@@ -73,6 +75,7 @@ def _fix_flag(field: Field) -> str:
     help={
         "file": "FILE: YAML, JSON or a task file, or - for stdin; or the task, with flags",
         "blocks": "TASK: a task that waits for each --blocker; default: the task itself",
+        "requires_human": _FOR_PEOPLE.help,
         "changed": "PATH: a changed file that the handoff has to name",
         "changed_git": "changed files as git has them",
         "rebase": "add to a task that has changed since",
@@ -86,6 +89,7 @@ def handoff(
     file: str | None = None,
     *,
     blocks: Sequence[str] = (),
+    requires_human: bool = False,
     changed: Sequence[str] = (),
     changed_git: bool = False,
     key: str | None = None,
@@ -95,8 +99,10 @@ def handoff(
     **given: Any,
 ) -> int:
     """Hand off a task, from a file or from flags."""
+    if requires_human and not given["blockers"]:
+        raise UsageError(f"{_FOR_PEOPLE.option} is about a --blocker; name that as well")
     file = _named_source(session, file, given, blocks)
-    lists = _list_entries(given, blocks)
+    lists = _list_entries(given, blocks, requires_human=requires_human)
     fields = {name: value for name, value in given.items() if value is not None}
     text = None if file is None else read_input(file)
     named = _check_contradictions(text, file or "", fields)
@@ -148,13 +154,16 @@ def _by_flag(session: Session, problems: Iterable[Problem]) -> tuple[Problem, ..
     )
 
 
-def _list_entries(given: JsonObject, blocks: Sequence[str]) -> dict[str, list[Any]]:
+def _list_entries(
+    given: JsonObject, blocks: Sequence[str], *, requires_human: bool
+) -> dict[str, list[Any]]:
     """Take the flags of lists from `given`, as entries. Who is blocked, blocks itself at least."""
     lists = {name: [_entry(_FLAGS[name], text) for text in given.pop(name)] for name in _LISTS}
     if given["outcome"] == "blocked" and given["task"]:
         blocks = blocks or [given["task"]]
-    for blocker in lists["blockers"] if blocks else ():
-        cast("JsonObject", blocker)["blocking_tasks"] = list(blocks)
+    about = {"blocking_tasks": list(blocks)} if blocks else {}
+    about |= {"requires_human": True} if requires_human else {}
+    lists["blockers"] = [{**cast("JsonObject", each), **about} for each in lists["blockers"]]
     return lists
 
 

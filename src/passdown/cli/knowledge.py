@@ -135,7 +135,7 @@ def node_or_hint(workspace: Workspace, name: str) -> Node:
 @command(
     "graph near",
     "T-1#d2",
-    "file:src/login.py --direction in --depth 2 --relation relates_to",
+    "file:src/login.py --direction in --depth 2",
     like="knowledge.neighbours",
     choices={"relations": graph.RELATIONS},
     help={"node": _NODE, "relations": "RELATION: only over these edges", "depth": "steps"},
@@ -235,11 +235,10 @@ _ATTRIBUTES = ("description", *graph.CHOICES, "status", "path")
 
 @command(
     "knowledge add",
-    "session-store --type component --summary 'Sessions live in Redis' --tag auth "
-    "--edge uses:redis",
-    "session-store --edge must_follow:T-1#d2",
-    "session-store --tag web    # the rest of it stays as it is",
-    "no-globals --type rule --summary 'No global state' --priority high",
+    "redis --type component --summary Cache --edge uses:tcp",
+    "redis --edge must_follow:T-1#d2",
+    "redis --tag web    # the rest of it stays as it is",
+    "no-globals --type rule --summary 'No globals'",
     "--file graph.dot",
     fields=dict.fromkeys(("type", "summary", *_ATTRIBUTES), "str"),
     choices={"type": graph.NODE_TYPES, "status": graph.KNOWLEDGE_STATUSES, **graph.CHOICES},

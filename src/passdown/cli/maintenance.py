@@ -88,7 +88,7 @@ def _print_recovered(found: dict[str, list[str]]) -> None:
 operation(
     "recover",
     _print_recovered,
-    "T-1 --by ana --reason 'the disk failed, there is no newer copy'",
+    "T-1 --by ana --reason 'the disk failed; no newer copy'",
     help={"task": "only this task; default: all of which state files show more"},
 )
 

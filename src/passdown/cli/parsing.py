@@ -42,9 +42,10 @@ HIDDEN = argparse.SUPPRESS
 MAX_BUDGET = 1_000_000_000
 _COUNTERS = ("o200k_base", "cl100k_base", "chars4")
 _DIGITS = 15
+_LONG_CHOICES = 24
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=|\Z)")
 _REQUIRED = object()
-_AUTHOR = "default: PASSDOWN_AGENT, else your user name (with a server: the token's name)"
+_AUTHOR = "default: PASSDOWN_AGENT, else your user name"
 _TYPE_NAMES = {"budget": "Budget"}
 _CHOICES = {"counter": _COUNTERS}
 _FLAGS = {
@@ -85,6 +86,7 @@ _WORDS = {
     "tags": (TAG, ""),
     "task": (TASK, ""),
     "time_limit_minutes": ("MINUTES", "how long it may take"),
+    "title": ("TEXT", "what has to be done"),
     "types": ("TYPE", "only nodes of this type"),
     "until": ("DATE", "until this date or time, in UTC"),
     "to_agent": (AGENT, ""),
@@ -100,7 +102,7 @@ class Command(NamedTuple):
     the name of the value: `MINUTES: how long it may take`. Of the parameters in `exclusive`, at
     most one may be given, and where `is_one_needed`, one has to be. An option in `alone` goes with
     no other options than those. A TASK that comes first may be left out where one is plain, unless
-    the command `names_task`.
+    the command `names_task`; with `finds_task`, the option --task too, unless no task is open.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Command(NamedTuple):
     alone: Mapping[str, Collection[str]] = {}
     hidden: tuple[str, ...] = ()
     names_task: bool = False
+    finds_task: bool = False
     has_store: bool = True
     has_json: bool = True
 
@@ -233,7 +236,8 @@ def command(
     """
 
     def arguments() -> list[Argument]:
-        found = [*arguments_of(COMMANDS[name].run), *(operation_arguments(like) if like else ())]
+        own = arguments_of(COMMANDS[name].run)
+        found = [*own, *(operation_arguments(like) if like else ())]
         found += _shape_arguments(shape, needs_none=needs_none) if shape else ()
         found += [Argument(each, kind, None, True) for each, kind in (fields or {}).items()]
         known: dict[str, Argument] = {}
@@ -244,6 +248,8 @@ def command(
             if each.name not in ("progress", *without):
                 known.setdefault(each.name, each)
         order = {each: place for place, each in enumerate(positional, 1)}
+        # What makes up a shape comes first, and then what is only about how it is given.
+        order |= {each.name: 1 for each in own if shape and each.is_option}
         return sorted(known.values(), key=lambda each: (each.is_option, order.get(each.name, 0)))
 
     def register(run: Run) -> Run:
@@ -491,6 +497,8 @@ class Parser(argparse.ArgumentParser):
         for argument in self.declared:
             if command.may_find(argument) and "task" not in given:
                 given["task"] = session.only_task()
+            elif command.finds_task and argument.name == "task" and "task" not in given:
+                given["task"] = session.task_if_open() or None
             elif argument.name == "item" and _words_of(argument, command)[0] != "ID":
                 if _is_item_id(given["item"]):
                     given["item"] = full_address(given["item"], session.only_task())
@@ -570,6 +578,8 @@ def _argparse_options(
 def _value_options(argument: Argument, command: Command, metavar: str) -> dict[str, Any]:
     choices = _choices_of(argument, command)
     options: dict[str, Any] = {"choices": choices} if choices else {"metavar": metavar}
+    if _is_long(choices):
+        options["metavar"] = metavar
     if argument.is_list and choices:
         options |= {"action": "append", "metavar": metavar}
     elif argument.is_list:
@@ -594,6 +604,9 @@ def flag_of(argument: Argument, command: Command) -> str:
     return ("--no-" if argument.default is True else "--") + name.replace("_", "-")
 
 
+_BY_TYPE = {"int": "N", "Budget": "TOKENS", "Author": AGENT}
+
+
 def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
     """The name of an argument's value, and its help."""
     metavar, text = _WORDS.get(argument.name, ("", ""))
@@ -608,22 +621,36 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
         metavar, text = named, rest
     elif given:
         text = given
-    if not metavar:
-        by_type = {"int": "N", "Budget": "TOKENS", "Author": AGENT}
-        metavar = by_type.get(argument.type, "TEXT")
+    metavar = metavar or _BY_TYPE.get(argument.type, "TEXT")
     if argument.name in command.hidden:
         return metavar, HIDDEN
     if argument.is_author:
         return metavar, f"{text}; {_AUTHOR}"
+    choices = _choices_of(argument, command)
     if argument.is_list and argument.is_option:
-        choices = _choices_of(argument, command)
         more = f": {', '.join(choices)}" if choices else ""
         more = more or (", or hold several with commas" if metavar in (TASK, TAG, ITEM) else "")
         return metavar, f"{text}; may be repeated{more}"
+    if _is_long(choices):
+        metavar, text = argument.name.upper(), _with_choices(text, choices)
     is_shown = isinstance(argument.default, int | float | str) and argument.default not in ("", 0)
     if is_shown and argument.type != "bool" and "default" not in text:
         return metavar, f"{text}; default: {argument.default}".removeprefix("; ")
     return metavar, text
+
+
+def _with_choices(text: str, choices: Collection[str]) -> str:
+    """A help with the choices in it, unless it has them."""
+    head, mark, more = text.partition("; ")
+    words = "" if all(each in head for each in choices) else ", ".join(choices)
+    if head and words and not head.startswith("default"):
+        return f"{head}: {words}{mark}{more}"
+    return f"{words}; {text}".strip("; ")
+
+
+def _is_long(choices: Collection[str]) -> bool:
+    """Whether choices are too long for a line of usage, and are in the help alone."""
+    return sum(map(len, choices)) > _LONG_CHOICES
 
 
 def _is_item_id(text: str) -> bool:

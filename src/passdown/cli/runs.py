@@ -133,7 +133,7 @@ def _print_attempt(attempt: JsonObject) -> None:
     "",
     "--status waiting",
     "R-1",
-    "R-1 --answer continue --by kim --guidance 'leave the tests as they are'",
+    "R-1 --answer continue --by kim --guidance 'keep the tests'",
     "R-1 --stop --by kim --why 'the task is obsolete'",
     choices={"status": (RUNNING, WAITING, *ENDINGS), "answer": VERDICTS},
     help={

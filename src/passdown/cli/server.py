@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.cli.output import line, row_printer, verbatim
 from passdown.cli.parsing import comma_list, command
-from passdown.cli.session import UsageError, default_agent, start_tracing
+from passdown.cli.session import UsageError, start_tracing
 from passdown.core.access import RIGHTS, is_loopback, server_proof, token_digest, token_id
 from passdown.core.names import agent_problems
 from passdown.core.text import visible
 from passdown.errors import InvalidInput, MissingExtra, NotAllowed, PassdownError
+from passdown.workspace.defaults import default_agent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

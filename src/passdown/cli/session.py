@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from passdown import tracing
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 
 MAX_INPUT_BYTES = 1_048_576
-_MAX_NAMED = 5
 
 
 class UsageError(Exception):
@@ -54,31 +51,30 @@ class Session:
         with a server, the name of the token.
         """
         if named or os.environ.get("PASSDOWN_AGENT") or not self.is_remote:
+            from passdown.workspace.defaults import default_agent
+
             return named or default_agent()
         from passdown.remote import token_holder
 
         return token_holder(self.store)
 
     def only_task(self) -> str:
-        """The task that is meant where none is named: the one that the author works on, the only
-        open one, or the branch's.
-        """
-        from passdown.hosts.hooks.files import HookSession
-        from passdown.hosts.hooks.messages import choose_task
+        """The task that is meant where none is named; see `choose_task`."""
+        if task := self.task_if_open():
+            return task
+        raise UsageError("no task is open; name one")
+
+    def task_if_open(self) -> str:
+        """The same; empty where no task is open, and what is recorded concerns all work."""
+        from passdown.workspace.defaults import choose_task
         from passdown.workspace.location import branch_and_commit
 
+        branch = branch_and_commit(os.getcwd())[0]
         with self.open() as workspace:
-            choice = choose_task(workspace, HookSession(), branch_and_commit(os.getcwd())[0])
-        mine = [each.task for each in choice.tasks if each.claimed_by == self.author(None)]
-        if choice.task or len(mine) == 1:
-            return choice.task or mine[0]
-        if not choice.tasks:
-            raise UsageError("no task is open; name one")
-        names = ", ".join([each.task for each in choice.tasks[:_MAX_NAMED]])
-        names += ", ..." if len(choice.tasks) > _MAX_NAMED else ""
-        raise UsageError(
-            f"{len(choice.tasks)} tasks are open ({names}); name the one that is meant"
-        )
+            choice = choose_task(workspace, agent=self.author(None), branch=branch)
+        if choice.task or not choice.tasks:
+            return choice.task
+        raise UsageError(f"{choice.listed()}; name the one that is meant with --task")
 
     def show(self, result: Any, print_text: Callable[[Any], object]) -> None:
         """Print a result: as JSON where that is asked for, else with `print_text`, which gets the
@@ -105,23 +101,6 @@ def plain(result: Any) -> Any:
 def is_server_url(store: str) -> bool:
     """Whether an address is that of a server."""
     return store.startswith(("http://", "https://"))
-
-
-def default_agent() -> str:
-    """Who works on this machine: PASSDOWN_AGENT, else the user's name as an agent's name."""
-    if named := os.environ.get("PASSDOWN_AGENT"):
-        return named
-    from passdown.core.names import MAX_AGENT, agent_problems
-
-    names = (os.environ.get(name, "") for name in ("LOGNAME", "USER", "USERNAME"))
-    given = next((name for name in names if name), "")
-    if not given:
-        with suppress(ImportError, KeyError):
-            import pwd
-
-            given = pwd.getpwuid(os.getuid()).pw_name
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", given).strip("-._")[:MAX_AGENT] or "someone"
-    return name if not agent_problems(name, "agent") else f"{name[: MAX_AGENT - 6]}-agent"
 
 
 def read_input(path: str, limit: int = MAX_INPUT_BYTES) -> bytes:

@@ -335,6 +335,7 @@ operation(
     choices={"status": TASK_STATUSES},
     help={
         "agent": "only tasks that this agent holds",
+        "status": "only tasks with this status",
         "phase": f"{PHASE}: only tasks in this phase",
         "with_workspace": "also the workspace's own",
     },
@@ -492,33 +493,37 @@ def gate_record(
 def _print_scope(_: Workspace, receipt: Receipt, __: JsonObject) -> None:
     """Say that an entry without a task is for all of them, which isn't always meant."""
     if receipt.task == WORKSPACE_TASK:
-        out.line("it concerns all work; --task TASK records it with one task")
+        out.line("it concerns all work, and is in the brief of every task")
 
 
+_ITS_TASK = (
+    f"default: the one you work on, the only open one, or the branch's; {WORKSPACE_TASK}: all work"
+)
 operation(
     "decide",
     out.print_receipt,
-    "'JWT in an httpOnly cookie' --why 'scripts cannot read it' --task T-1",
-    "'Sessions in Redis' --why 'logout at once' --task T-1 --supersedes T-1#d1",
-    "'Sessions' --why 'logout at once' --tag auth,web --alternative JWT",
+    "'JWT in a cookie' --why 'scripts cannot read it'",
+    "'Sessions in Redis' --why 'logout at once' --supersedes T-1#d1",
+    "'Sessions' --why 'logout at once' --tag auth --task workspace",
     hint=_print_scope,
+    finds_task=True,
     shape="Decision",
     positional=("summary",),
     flags={"rationale": "--why", "supersedes": "--supersedes", "at": "--time"},
-    help={"summary": "SUMMARY: what was decided"},
+    help={"summary": "SUMMARY: what was decided", "task": _ITS_TASK},
 )
 for _kind, _text, _line, _example in (
     (
         "pattern",
         "pattern",
         "record a way of doing things to keep to",
-        "'errors carry a code' --location src/errors.py --tag errors",
+        "'errors carry a code' --location src/errors.py",
     ),
     (
         "gotcha",
         "issue",
         "record something to watch out for",
-        "'the clock is UTC' --mitigation 'convert late' --severity high",
+        "'the clock is UTC' --mitigation 'convert late'",
     ),
 ):
     operation(
@@ -532,21 +537,28 @@ for _kind, _text, _line, _example in (
         shape=_kind.capitalize(),
         positional=(_text,),
         without=("id",),
+        finds_task=True,
+        help={"task": _ITS_TASK},
         flags={"applies_to": "--tag", "discovered_in": "--found-in"},
         defaults={"severity": "medium"},
     )
 operation(
     "note fact",
     out.print_receipt,
-    "port 8080 --task T-1 --status verified --source config/app.toml",
-    "port --task T-1 --status withdrawn",
+    "port 8080 --status verified --source config/app.toml",
+    "port --status withdrawn",
     method="note",
     line="record a value that holds until its name has another",
     fixed={"kind": "fact"},
     shape="Fact",
     fields={"name": "str"},
     positional=("name", "value"),
-    help={"name": "NAME: what it is about, in a few words", "value": "its value"},
+    finds_task=True,
+    help={
+        "name": "NAME: what it is about, in a few words",
+        "value": "its value",
+        "task": _ITS_TASK,
+    },
 )
 _print_checked = out.row_printer(
     "item=address, status, what=text, result", "nothing to check", whole=""

@@ -259,7 +259,11 @@ class Blocker(_Frozen):
     )
     severity: str = declare(Choice(*kinds.SEVERITIES), default="blocker")
     requires_human: bool = declare(
-        TRUTH, "Opens a gate that a person answers", default=False, hint="opens a gate"
+        TRUTH,
+        "Opens a gate that a person answers",
+        default=False,
+        hint="opens a gate",
+        flag=Flag("--requires-human", "", "a person has to answer each --blocker: opens a gate"),
     )
     stopped: str = declare(
         Choice(*kinds.STOPS, ""), "What ran out; the next handoff closes the blocker", default=""

@@ -173,7 +173,7 @@ TOOLS: tuple[JsonObject, ...] = (
     ),
     _tool(
         "decide",
-        "Record one decision and why, as soon as it is made; without a task for all work.",
+        "Record one decision and why, as soon as it is made; task workspace is for all work.",
         f"summary rationale task alternatives supersedes | key {_names(Decision)}",
         Decision,
     ),

@@ -13,6 +13,7 @@ from passdown.errors import InvalidInput, NotFound, PassdownError, Problem, rais
 from passdown.mcp import tools as reading
 from passdown.mcp.texts import CHOOSE, HAND_OFF_NOW, RESUME
 from passdown.mcp.tools import task_row
+from passdown.workspace.defaults import open_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,17 +76,18 @@ def _hand_off_now_prompt(given: Mapping[str, str]) -> str:
 def _resume_prompt(shared: SharedWorkspace, given: Mapping[str, str], agent: str) -> str:
     who = given.get("agent") or agent
     with shared.workspace() as workspace:
-        task = given.get("task") or _waiting_task(workspace, who)
+        task = given.get("task") or _default_task(workspace, who)
         if not task:
-            rows = [task_row(each) for each in reading.open_tasks(workspace, reading.TASKS_SHOWN)]
+            shown = open_tasks(workspace)[: reading.TASKS_SHOWN]
+            rows = [task_row(each.to_dict()) for each in shown]
             return CHOOSE.format(tasks="\n".join(rows) or "(no task is open)")
         brief = reading.brief_tool(workspace, {"task": task}, who)
     return RESUME.format(task=one_line(task), agent=one_line(who), brief=brief)
 
 
-def _waiting_task(workspace: Workspace, agent: str) -> str:
+def _default_task(workspace: Workspace, agent: str) -> str:
     try:
-        return reading.waiting_task(workspace, agent)
+        return reading.default_task(workspace, agent)
     except InvalidInput:
         return ""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.core.calls import TOOLS
@@ -40,6 +41,7 @@ from passdown.mcp.definitions import BY_NAME, HANDOFF_NAMES, REQUEST_KINDS
 from passdown.mcp.messages import as_object
 from passdown.mcp.people import InputRequired
 from passdown.mcp.texts import RECORDS
+from passdown.workspace.defaults import choose_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -191,7 +193,6 @@ ITEMS_SHOWN = 50
 HITS_SHOWN = 5
 MAX_ROWS = 100
 
-_OPEN_STATUSES = ("open", "blocked")
 _HEAD_FIELDS = ("address", "status", "source", "hints", "version", "agent", "at")
 _ITEM_ORDER = "hnbkcqfdgpwra"
 """The kinds of items, those first that say what to do."""
@@ -205,35 +206,37 @@ def brief_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     """
     from passdown.workspace.streams import may_record
 
-    task = given.get("task") or waiting_task(workspace, agent)
+    task = given.get("task") or default_task(workspace, agent)
     asked: JsonObject = {"budget": given.get("budget"), "record": may_record(agent)}
     found = workspace.brief(task, agent=agent, names=TOOLS, **asked)
     return "\n".join([found.text.rstrip("\n"), *warning_lines(found.warnings)])
 
 
-def waiting_task(workspace: Workspace, agent: str) -> str:
-    """The task that is meant where none is named: the one that waits for the agent, or the only
-    one that is open. Raises InvalidInput with those there are.
+def default_task(workspace: Workspace, agent: str) -> str:
+    """The task that is meant where none is named. Raises InvalidInput with those there are if it
+    isn't plain which.
     """
-    waiting = [row.task for row in workspace.inbox(agent)]
-    if len(waiting) == 1:
-        return str(waiting[0])
-    tasks = open_tasks(workspace, TASKS_SHOWN)
-    if len(tasks) == 1:
-        return str(tasks[0]["task"])
-    known = ", ".join(f"{task['task']} {one_line(task['title'])[:40]}" for task in tasks)
-    expected = f"one of: {known}" if known else "a task; none is open (task_new makes one)"
-    message = f"is missing, and {len(waiting) or 'none'} waiting for {agent}"
+    choice = choose_task(workspace, agent=agent)
+    if choice.task:
+        return choice.task
+    shown = choice.tasks[:TASKS_SHOWN]
+    known = ", ".join(f"{task.task} {one_line(task.title)[:40]}" for task in shown)
+    message = f"is missing, and {choice.listed() if known else 'none is open'}"
+    expected = f"one of: {known}" if known else f"a task; {_NEW_TASK}"
     raise InvalidInput("no task given", [Problem("task", "required", message, expected)])
 
 
-def open_tasks(workspace: Workspace, limit: int) -> list[JsonObject]:
-    """The tasks that aren't done, in the order of their making."""
-    found: list[JsonObject] = []
-    for status in _OPEN_STATUSES:
-        found += [task.to_dict() for task in workspace.tasks(status=status, limit=limit + 1)]
-    found = [task for task in found if task["task"] != WORKSPACE_TASK]
-    return sorted(found, key=lambda task: task["seq"])[:limit]
+def _recorded_with_task(
+    workspace: Workspace, given: JsonObject, agent: str, record: Callable[[str | None], Receipt]
+) -> str:
+    """Record an entry with the task that is named or meant; where none is plain, for all work."""
+    if task := given.get("task"):
+        return _receipt_text(record(task))
+    choice = choose_task(workspace, agent=agent)
+    text = _receipt_text(record(choice.task or None))
+    is_open = choice.tasks and not choice.task
+    more = f"- mind: it concerns all work; {choice.listed()}, and `task` names one"
+    return f"{text}\n{more}" if is_open else text
 
 
 def recall_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
@@ -509,8 +512,9 @@ def note_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
         except GateRefused as error:  # the request is recorded all the same
             raise ToolRefused(str(error)) from error
         return f"{answer.agent} in {answer.run}: {answer.text}"
-    who = {"agent": agent, "task": given.get("task"), "key": given.get("key")}
-    return _receipt_text(workspace.note(given["kind"], **who, **_note_entry(given)))
+    who = {"agent": agent, "key": given.get("key"), **_note_entry(given)}
+    note = partial(workspace.note, given["kind"], **who)
+    return _recorded_with_task(workspace, given, agent, lambda task: note(task=task))
 
 
 def note_problems(given: JsonObject) -> list[Problem]:
@@ -552,13 +556,17 @@ def knowledge_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
     return answer.text
 
 
-def _recording(operation: str) -> Carry:
-    """A tool that is an operation of the workspace with the same arguments."""
+def decide_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """Record one decision."""
+    fields = {**given, "agent": agent}
+    fields.pop("task", None)
+    decide = partial(workspace.decide, **fields)
+    return _recorded_with_task(workspace, given, agent, lambda task: decide(task=task))
 
-    def tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
-        return _receipt_text(getattr(workspace, operation)(**{**given, "agent": agent}))
 
-    return tool
+def new_task_tool(workspace: Workspace, given: JsonObject, agent: str) -> str:
+    """Create a task."""
+    return _receipt_text(workspace.create_task(**{**given, "agent": agent}))
 
 
 def _receipt_text(receipt: Receipt) -> str:
@@ -623,7 +631,7 @@ _HANDLERS: dict[str, ToolHandler] = {
     "gates": ToolHandler(gates_tool, _TASK_ALIASES),
     "handoff": ToolHandler(handoff_tool, {}, takes_any=True),
     "decide": ToolHandler(
-        _recording("decide"),
+        decide_tool,
         {**aliases_of(Decision), **_TASK_ALIASES},
         _decision_problems,
     ),
@@ -632,7 +640,7 @@ _HANDLERS: dict[str, ToolHandler] = {
     ),
     "knowledge_add": ToolHandler(knowledge_tool, _TASK_ALIASES),
     "task_new": ToolHandler(
-        _recording("create_task"),
+        new_task_tool,
         {"id": "task", "needs": "depends_on", **_TASK_ALIASES},
         _task_problems,
     ),

@@ -293,7 +293,8 @@ def add_entry(
         key = "content-" + digest_bytes(canonical_bytes([agent, body])).removeprefix("sha256:")
     guard = gates.entry_guard(gates.supersede_problems) if kind == "decision" else None
     warnings = [p for p in problems if p.level == "warning"]
-    task = task or workspace_task(context, agent, body)
+    if task in (None, "", WORKSPACE_TASK):
+        task = workspace_task(context, agent, body)
     hashed = context.with_hashes(body, may_change)
     written = Entry(task, record, agent, hashed, key or "", expect_version)
     known = memory_warnings(context.store, body)

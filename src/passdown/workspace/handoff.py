@@ -59,6 +59,7 @@ from passdown.ledger.writer import (
 from passdown.search.existing import memory_warnings
 from passdown.workspace import Workspace
 from passdown.workspace.context import Context
+from passdown.workspace.queries import gates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -248,6 +249,12 @@ def _command(
     """What a handoff gives back: prepared, recorded, and each time that it is repeated."""
     record, body, answer = written.record, written.body, written.answer
     task = turn.entry.task
+    if written.is_replay and answer["held_by"]:
+        with context.store.reading() as reader:
+            held = {gate.address for gate in gates(reader, task) if gate.holds}
+        # A gate that was answered since holds nobody up.
+        kept: JsonObject = {"held_by": [gate for gate in answer["held_by"] if gate in held]}
+        answer = {**answer, **kept}
     place = context.state_location(task)
     head = {"task_id": task, "version": record.position, "digest": record.digest}
     said = {"context_summary": context_summary_of(body)}

@@ -62,15 +62,15 @@ def test_a_day_of_work_goes_through_the_tools(ask: Ask, project: Path) -> None:
         questions=["how long do tokens live?"],
         blockers=[{"blocker": "no key for staging", "requires_human": True}],
     )
-    assert handed.startswith("Recorded: T-1 version 4, partial to tester, phase implementing")
+    assert handed.startswith("Recorded: T-1 version 5, partial to tester, phase implementing")
     assert "Held by T-1#k1: a person has to answer first." in handed
     told = ask("brief", agent="tester")
     for words in ("Tokens are issued.", "add refresh", "HS256", "clock is UTC", "no key for"):
         assert words in told
     assert "T-1#d1" in ask("recall", query="JWT")
-    assert ask("tasks") == "- T-1 (held by a gate, implementing, tester, v4) Login"
+    assert ask("tasks") == "- T-1 (held by a gate, implementing, tester, v5) Login"
     shown = ask("show", id="T-1")
-    for words in ("T-1: open, implementing, version 4", "T-1#n1", "T-1#a1", "criteria: it works"):
+    for words in ("T-1: open, implementing, version 5", "T-1#n1", "T-1#a1", "criteria: it works"):
         assert words in shown
     assert "rationale: no session" in ask("show", id="T-1#d1")
     assert "- v2 decided, claude-code" in ask("show", id="T-1", history=True)
@@ -380,6 +380,21 @@ def test_reading_changes_no_task(filled: Path, ask: Ask, heads: Callable[[], Any
     with passdown.open(str(filled)) as ws:
         assert ws.context.deliveries("T-1")[0].agent == "claude-code"
         assert ws.context.why("T-1#g1", agent="claude-code").told
+
+
+def test_a_decision_without_a_task_is_of_the_one_that_is_plain(ask: Ask) -> None:
+    """The rule of the command line; where it gives none, it is for all work, and says so."""
+    given = {"rationale": "r", "agent": "coder"}
+    assert ask("decide", summary="a", **given) == "Recorded: workspace version 2, workspace#d1."
+    started(ask, "T-1")
+    assert ask("decide", summary="b", **given) == "Recorded: T-1 version 2, T-1#d1."
+    started(ask, "T-2")
+    said = ask("decide", summary="c", **given)
+    assert said.startswith("Recorded: workspace version 3, workspace#d2.\n")
+    assert "it concerns all work; 2 tasks are open (T-1, T-2), and `task` names one" in said
+    ask("handoff", task="T-2", outcome="completed", to="coder", agent="planner")
+    assert ask("decide", summary="d", **given) == "Recorded: T-2 version 3, T-2#d1."
+    assert "workspace#d3" in ask("decide", summary="e", task="workspace", **given)
 
 
 def test_a_brief_without_a_task_is_of_the_one_that_waits(ask: Ask, refused: Ask) -> None:

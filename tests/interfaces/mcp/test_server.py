@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 STORY: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("task_new", {"task": "T-1", "title": "Login"}, "Recorded: T-1 version 1."),
     ("decide", {"summary": "JWT", "rationale": "y", "task": "T-1"}, "Recorded: T-1 version 2"),
-    ("note", {"kind": "gotcha", "text": "UTC", "mitigation": "convert"}, "Recorded: workspace"),
+    ("note", {"kind": "gotcha", "text": "UTC", "mitigation": "convert"}, "Recorded: T-1 version 3"),
     (
         "handoff",
         {"task": "T-1", "outcome": "completed", "to": "tester", "next_steps": ["test it"]},
-        "Recorded: T-1 version 3, completed to tester",
+        "Recorded: T-1 version 4, completed to tester",
     ),
-    ("brief", {"task": "T-1", "agent": "tester"}, "# T-1 for tester, version 3 ["),
+    ("brief", {"task": "T-1", "agent": "tester"}, "# T-1 for tester, version 4 ["),
     ("recall", {"query": "JWT"}, "T-1#d1 (decision, sdk-test,"),
     ("show", {"id": "T-1#d1"}, "T-1#d1: decision, accepted; sdk-test"),
-    ("tasks", {}, "- T-1 (open, planning, tester, v3) Login"),
+    ("tasks", {}, "- T-1 (open, planning, tester, v4) Login"),
     ("gates", {}, "No gates wait for an answer."),
 )
 

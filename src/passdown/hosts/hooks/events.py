@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from passdown.core.results import TaskDetails
     from passdown.core.settings import Settings
-    from passdown.hosts.hooks.messages import TaskChoice
     from passdown.hosts.hooks.protocol import HookCall
     from passdown.workspace import Workspace
+    from passdown.workspace.defaults import TaskChoice
     from passdown.workspace.location import Location
 
 
@@ -94,6 +94,13 @@ class HookContext(NamedTuple):
             self.faults.append(f"session not kept: {error.strerror or error}")
 
 
+def _choose_task(workspace: Workspace, session: HookSession, branch: str = "") -> TaskChoice:
+    from passdown.workspace.defaults import choose_task, default_agent
+
+    agent = session.agent or default_agent()
+    return choose_task(workspace, agent=agent, before=session.task, branch=branch)
+
+
 def handle(context: HookContext) -> HookResponse:
     """What a call is answered."""
     with context.sessions.alone(context.call.session):
@@ -113,7 +120,7 @@ def _session_start(context: HookContext, session: HookSession) -> HookResponse:
         session = session._replace(started=time.time(), commit=commit)
         context.sessions.prune()
     with context.open_workspace() as workspace:
-        choice = messages.choose_task(workspace, session, branch)
+        choice = _choose_task(workspace, session, branch)
         session, last = (
             _continued(context, workspace, session, choice) if is_first else (session, "")
         )
@@ -134,10 +141,11 @@ def _continued(
     """
     from passdown.hosts.hooks import messages
     from passdown.hosts.hooks.protocol import HookCall
+    from passdown.workspace import defaults
 
     name, last = context.sessions.newest(besides=context.call.session)
     host = name.partition("-")[0]
-    bound = messages.task_of(workspace, last.task)
+    bound = defaults.task_of(workspace, last.task)
     is_other = bound is not None and bound.task != choice.task
     if host not in HOSTS or is_other or (choice.tasks and not choice.task):
         return session, ""
@@ -166,9 +174,10 @@ def _briefed(
     that was called has one. `last` is about the session before this one.
     """
     from passdown.hosts.hooks import messages
+    from passdown.workspace import defaults
 
     call = context.call
-    task = messages.task_of(workspace, choice.task)
+    task = defaults.task_of(workspace, choice.task)
     told = f"{choice.task} at version {task.version}" if task else ""
     is_compacted = call.source == "compact" or session.compacted
     before, _, version = session.told.rpartition(" at version ")
@@ -239,13 +248,14 @@ def _prompted(
 ) -> tuple[HookSession, dict[str, str]]:
     """The session after a prompt, and the texts for the agent, by what they are."""
     from passdown.hosts.hooks import messages
+    from passdown.workspace import defaults
 
     call = context.call
     texts: dict[str, str] = {}
-    choice = messages.choose_task(workspace, session, "")
-    named = messages.tasks_named_in(call.prompt, choice.tasks) if not choice.task else []
+    choice = _choose_task(workspace, session)
+    named = defaults.tasks_named_in(call.prompt, choice.tasks) if not choice.task else []
     if len(named) == 1:
-        choice = messages.TaskChoice(named[0], "named in the prompt", choice.tasks)
+        choice = defaults.TaskChoice(named[0], "named in the prompt", choice.tasks)
     if choice.task:
         switched, agent = messages.switch_text(
             workspace,
@@ -294,7 +304,7 @@ def _subagent_start(context: HookContext, session: HookSession) -> HookResponse:
 
     call = context.call
     with context.open_workspace() as workspace:
-        choice = messages.choose_task(workspace, session, "")
+        choice = _choose_task(workspace, session)
         if not choice.task:
             return HookResponse()
         holder = workspace.task(choice.task).holder
@@ -356,19 +366,19 @@ def _checkpointed(
     context: HookContext, session: HookSession, workspace: Workspace | None = None
 ) -> tuple[HookSession, TaskChoice]:
     """The session with what it did since, kept as a draft of its task's next handoff; its task."""
-    from passdown.hosts.hooks import messages
+    from passdown.workspace import defaults
 
     if workspace is None:
         stamp = context.store_stamp()
         is_known = session.holder and os.environ.get("PASSDOWN_TASK") in (None, session.task)
         if stamp and stamp == session.store and is_known:
             # Nothing was recorded since: its task is as it was.
-            choice = messages.TaskChoice(session.task, "as before", [])
+            choice = defaults.TaskChoice(session.task, "as before", [])
             return _with_draft(context, _captured(context, session), choice), choice
         with context.open_workspace() as opened:
             session, choice = _checkpointed(context, session, opened)
         return session._replace(store=stamp if choice.task else ""), choice
-    choice = messages.choose_task(workspace, session, "")
+    choice = _choose_task(workspace, session)
     return _checkpoint(context, workspace, session, choice), choice
 
 
@@ -384,10 +394,11 @@ def _captured(context: HookContext, session: HookSession) -> HookSession:
 def _checkpoint(
     context: HookContext, workspace: Workspace, session: HookSession, choice: TaskChoice
 ) -> HookSession:
-    from passdown.hosts.hooks import capture, messages
+    from passdown.hosts.hooks import capture
+    from passdown.workspace import defaults
 
     session = _captured(context, session)
-    task = messages.task_of(workspace, choice.task or session.task)
+    task = defaults.task_of(workspace, choice.task or session.task)
     session = _bound(session, task) if task else session._replace(holder="")
     if task and handoffs_of(task) > session.handoffs:
         # Handed off: that handoff has what was seen so far, and a new turn begins.

@@ -1,91 +1,30 @@
-"""Which task a session is on, and what its agent is told at each event."""
+"""What a session's agent is told at each event."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from typing import TYPE_CHECKING
 
 from passdown.core.calls import COMMANDS
 from passdown.core.kinds import WORKSPACE_TASK
-from passdown.core.names import agent_problems, id_problems
+from passdown.core.names import agent_problems
 from passdown.core.text import excerpt, visible
-from passdown.core.values import NamedTuple
 from passdown.errors import NotFound
 from passdown.hosts.definitions import HOSTS, STATE_FILE, shell_word
 from passdown.hosts.hooks.files import read_own_file
 from passdown.hosts.hooks.protocol import counter_for, fits, tokens_left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from passdown.core.results import TaskDetails, TaskOverview
+    from passdown.core.results import TaskDetails
     from passdown.core.types import JsonObject
     from passdown.errors import Problem
     from passdown.hosts.hooks.files import HookSession
     from passdown.workspace import Workspace
-
-
-OPEN = ("open", "blocked")
-_MOST = 500
-
-
-class TaskChoice(NamedTuple):
-    """The task that is meant (empty: none is), why, and the tasks that came into question."""
-
-    task: str
-    why: str
-    tasks: list[TaskOverview]
-
-
-def choose_task(workspace: Workspace, session: HookSession, branch: str) -> TaskChoice:
-    """The task of a session: the one it is bound to, the only open one, or the branch's."""
-    for task, why in (
-        (os.environ.get("PASSDOWN_TASK", ""), "named by PASSDOWN_TASK"),
-        (session.task, "as before"),
-    ):
-        found = task_of(workspace, task) if task else None
-        if found and found.status in OPEN:
-            return TaskChoice(task, why, [])
-    tasks = open_tasks(workspace)
-    if len(tasks) == 1:
-        return TaskChoice(tasks[0].task, "the only open task", tasks)
-    named = tasks_named_in(branch, tasks)
-    if len(named) == 1:
-        return TaskChoice(named[0], f"named by the branch {branch[:80]}", tasks)
-    return TaskChoice("", "", tasks)
-
-
-def task_of(workspace: Workspace, name: str) -> TaskDetails | None:
-    """A task; None where it doesn't exist (yet)."""
-    try:
-        return None if id_problems(name, "task") else workspace.task(name)
-    except NotFound:
-        return None
-
-
-def open_tasks(workspace: Workspace) -> list[TaskOverview]:
-    """The tasks that can be worked on; the blocked ones where there is no other."""
-    for status in OPEN:
-        if found := workspace.tasks(status=status, limit=_MOST):
-            return found
-    return []
-
-
-def tasks_named_in(text: str, tasks: Sequence[TaskOverview]) -> list[str]:
-    """The tasks whose id is a word of a text; of ids within one another, the longest."""
-    found: list[str] = []
-    folded = text.casefold()
-    for task in sorted((each.task for each in tasks), key=len, reverse=True):
-        if task.casefold() not in folded:
-            continue
-        word = re.compile(rf"(?<![\w.]){re.escape(task)}(?![\w])", re.IGNORECASE)
-        if word.search(text):
-            text = word.sub(" ", text)
-            found.append(task)
-    return found
+    from passdown.workspace.defaults import TaskChoice
 
 
 def agent_of(session: HookSession, holder: str, host: str, subagent: str = "") -> str:
