@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import apsw
 
 from passdown import tracing
-from passdown.errors import Damaged, StoreUnavailable
+from passdown.errors import Damaged, PassdownError, StoreUnavailable
 from passdown.store.protocol import damage, not_storable
 from passdown.store.search_queries import LAST
 from passdown.store.sqlite import files, schema
@@ -72,10 +72,52 @@ class SqliteWriter(_Fts5, Writer):
         return made
 
 
+class _Group:
+    """Writers of one process whose transaction is committed, and synced, once for all of them.
+
+    `last` is the record that they wrote last.
+    """
+
+    def __init__(self) -> None:
+        self.is_open = self.is_busy = False
+        self.members = 0
+        self.last: tuple[int, str] | None = None
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Tell every member that all is on disk, or that nothing was kept."""
+        self.is_open = False
+        self._error = error
+        self._ended.set()
+
+    def wait(self) -> None:
+        """Return once all is on disk; raises what kept it from being so."""
+        self._ended.wait()
+        if isinstance(self._error, PassdownError):
+            raise self._error
+        if self._error is not None:
+            raise StoreUnavailable(
+                f"a transaction that was shared with another writer ended ({self._error})",
+                next_step="Nothing was written. Try again.",
+            ) from self._error
+
+
+class _Turns:
+    """Who writes together now, and how many threads wait to join them."""
+
+    def __init__(self) -> None:
+        self.counting = threading.Lock()
+        self.waiting = 0
+        self.group = _Group()
+
+
 Synchronous = Literal["EXTRA", "NORMAL", "OFF"]
 
 _LEVELS = {"EXTRA": 3, "NORMAL": 1, "OFF": 0}
 _BACKUP_PAGES = 2_000
+_MOST_MEMBERS = 32
+"""So many writers share a commit at most: the first one waits for the last."""
 _SYSTEM = {"db.system.name": "sqlite"}
 
 # In KiB, as SQLite counts it when negative: room for the upper levels of every index.
@@ -151,26 +193,104 @@ class SqliteStore:
     def writing(
         self, streams: Sequence[str] = (), *first: Question, in_turn: bool = False
     ) -> Generator[Writer]:
-        """All or nothing; SQLite admits one writer at a time, whatever the streams."""
-        with tracing.part("store write", _SYSTEM), self._turn():
-            self._check_file()
-            connection = self._writer_connection()
-            with translated_errors(self.path, self._timeout_s):
-                rows(connection, "BEGIN IMMEDIATE")
+        """All or nothing; SQLite admits one writer at a time, whatever the streams.
+
+        Threads that write `in_turn` at the same time share one commit, and so one sync; each keeps
+        or loses what it wrote by itself, and goes on when all of it is on disk.
+        """
+        with tracing.part("store write", _SYSTEM):
+            is_shared = in_turn and not self._exclusive
+            group = self._enter(is_shared)
             try:
-                writer = SqliteWriter(self._runner(connection), self._many_runner(connection))
-                with reject_damaged_text(self.path):
+                with self._member(group) as writer:
                     yield writer
-                self._check_file()
+            finally:
+                self._leave(group, is_shared)
+            group.wait()
+
+    def _enter(self, is_shared: bool) -> _Group:
+        """Wait for the turn to write, and take part in the transaction that is open, if any."""
+        self._check_process()
+        turns, lock = self._turns, self._lock
+        with turns.counting:
+            turns.waiting += is_shared
+        is_mine = lock.acquire(timeout=self._timeout_s)
+        with turns.counting:
+            turns.waiting -= is_shared
+            is_late = not is_mine and lock.acquire(blocking=False)
+        if is_late:  # whoever wrote last may have counted on this one
+            self._leave(turns.group, is_shared)
+        if not is_mine:
+            raise busy_error(self.path, self._timeout_s)
+        try:
+            if turns.group.is_busy:
+                raise RuntimeError("a thread that writes can't begin another transaction")
+            if turns.group.is_open and not is_shared:
+                self._commit(turns.group)
+        except BaseException:
+            lock.release()
+            raise
+        turns.group = turns.group if turns.group.is_open else _Group()
+        return turns.group
+
+    @contextmanager
+    def _member(self, group: _Group) -> Generator[SqliteWriter]:
+        """One writer's part of a transaction."""
+        self._check_file()
+        connection = self._writer_connection()
+        is_first = not group.is_open
+        with translated_errors(self.path, self._timeout_s):
+            rows(connection, "BEGIN IMMEDIATE" if is_first else "SAVEPOINT member")
+        group.is_open = group.is_busy = True
+        try:
+            writer = SqliteWriter(self._runner(connection), self._many_runner(connection))
+            with reject_damaged_text(self.path):
+                yield writer
+            if not is_first:
                 with translated_errors(self.path):
-                    rows(connection, "COMMIT")
-                if self._file is not None and writer.last is not None:
-                    self._file.last = writer.last
-            except BaseException:
-                if not _roll_back(connection):
-                    # A connection that can't roll back is in no known state: never use it again.
-                    self._writer = None
-                raise
+                    rows(connection, "RELEASE member")
+        except BaseException as error:
+            if is_first or not _undo_member(connection):
+                self._give_up(group, error)
+            raise
+        finally:
+            group.is_busy = False
+        group.members += 1
+        group.last = writer.last or group.last
+
+    def _leave(self, group: _Group, is_shared: bool) -> None:
+        """Let the next one write; commit, unless that one will."""
+        turns, lock = self._turns, self._lock
+        with turns.counting:
+            if is_shared and turns.waiting and group.members < _MOST_MEMBERS:
+                lock.release()
+                return
+        try:
+            if group.is_open:
+                self._commit(group)
+        finally:
+            lock.release()
+
+    def _commit(self, group: _Group) -> None:
+        """Make what all members wrote last."""
+        connection = self._writer_connection()
+        try:
+            self._check_file()
+            with translated_errors(self.path):
+                rows(connection, "COMMIT")
+            if self._file is not None and group.last is not None:
+                self._file.last = group.last
+            group.end()
+        except BaseException as error:
+            self._give_up(group, error)
+            raise
+
+    def _give_up(self, group: _Group, error: BaseException) -> None:
+        """Keep nothing of what the members wrote."""
+        if self._writer is not None and not _roll_back(self._writer):
+            # A connection that can't roll back is in no known state: never use it again.
+            self._writer = None
+        group.end(error)
 
     def check_pages(self) -> list[Problem]:
         """What SQLite's own check finds."""
@@ -230,6 +350,7 @@ class SqliteStore:
     def _forget_connections(self) -> None:
         self._process = os.getpid()
         self._lock = threading.RLock()
+        self._turns = _Turns()
         self._writer: apsw.Connection | None = None
         self._idle: list[apsw.Connection] = []
 
@@ -365,6 +486,15 @@ def _roll_back(connection: apsw.Connection) -> bool:
     try:
         if connection.in_transaction:
             rows(connection, "ROLLBACK")
+    except apsw.Error:
+        return False
+    return True
+
+
+def _undo_member(connection: apsw.Connection) -> bool:
+    """Take back what one writer of several wrote; False when SQLite took back everything."""
+    try:
+        rows(connection, "ROLLBACK TO member; RELEASE member")
     except apsw.Error:
         return False
     return True
