@@ -306,6 +306,11 @@ LESSONS = {
 }
 
 RELAY = {
+    "C-3": "A recorded leg can be taken again by another agent or runner, from the records and the "
+    "request that the first had, in a ledger of its own; both handoffs are compared, and the "
+    "original doesn't change.",
+    "C-4": "A relay can be run from a chosen leg, and a leg's handoff has the typed fields that "
+    "its file names, or goes back to its agent.",
     "S0-36": "A run is listed, shown and resumed with every field; a missing or damaged one is "
     "named clearly.",
     "S0-37": "A handoff takes under five seconds; duration, bytes and counts are recorded with "

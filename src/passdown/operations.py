@@ -166,6 +166,10 @@ _INSTEAD = {
         "the migration of notes",
         "Migrate it where the store is, or in a workspace here whose bundle you import.",
     ),
+    "relay.replay": (
+        "replays",
+        "Agents run where the store is: take the leg again there; relay.replays shows the result.",
+    ),
     "embeddings.use": (
         "a program's own embedder",
         "Set it where the server is; embeddings.update() computes there.",
@@ -278,6 +282,8 @@ relay.resume | relay.operations:resume_run | POST /api/runs/{run}/resume |  |
 relay.answer | relay.operations:answer_run | POST /api/runs/{run}/answer |  |
     approve by=by workspace
 relay.stop | relay.operations:stop_run | POST /api/runs/{run}/stop |  | approve by=by workspace
+relay.replay | relay.replays:replay_leg |  |  | write by=by workspace
+relay.replays | relay.replays:list_replays | GET /api/runs/{run}/replays |  | heavy workspace
 relay.ask | relay.operations:ask_agent | POST /api/runs/{run}/ask |  | write by=by heavy workspace
 relay.workers | relay.operations:list_workers | GET /api/workers |  | workspace
 relay.agents | relay.operations:agent_statuses | GET /api/agents |  | workspace

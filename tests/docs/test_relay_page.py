@@ -35,7 +35,9 @@ def fields(schema: dict[str, Any], whole: dict[str, Any], above: str = "") -> di
     for name, field in schema["properties"].items():
         is_list = field.get("type") == "array"
         parts: list[Any] = [field, field.get("items"), field.get("additionalProperties")]
-        refs: list[str] = [part["$ref"] for part in parts if part and "$ref" in part]
+        refs: list[str] = [
+            part["$ref"] for part in parts if isinstance(part, dict) and "$ref" in part
+        ]
         empty = "[]" if is_list else "{}"
         default = json.dumps(field["default"]) if "default" in field else empty
         if name == "otherwise":

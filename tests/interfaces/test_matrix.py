@@ -408,6 +408,10 @@ EXAMPLES: dict[str, Example] = {
     "relay.runs": Example(call(), call("nothing")),
     "relay.run": Example(call(Of("run")), call("R-99")),
     "relay.resume": Example(call(Of("run"), by="kim"), call("R-99", by="kim")),
+    "relay.replay": Example(
+        call(Of("run"), "code", by="kim"), call(Of("run"), "nothing", by="kim")
+    ),
+    "relay.replays": Example(call(Of("run")), call("R-99")),
     "relay.answer": Example(
         call(Of("run"), "continue", by="kim"), call(Of("run"), "nothing", by="kim")
     ),
@@ -834,6 +838,7 @@ def test_what_a_server_does_not_offer_is_a_short_list_with_a_way_out() -> None:
         "imports.run",
         "imports.migrate",
         "embeddings.use",
+        "relay.replay",
     ]
 
 

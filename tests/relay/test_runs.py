@@ -105,7 +105,7 @@ def test_another_process_reads_back_every_field_of_a_run(stage: Stage) -> None:
         run = stage.runs.answer(run.run, "continue", by="eva", guidance="shorter")
         run = stage.advance(run.run, eventful)
     assert (run.status, read_elsewhere(stage)) == ("completed", told(stage.runs))
-    unused = {"why", "stopped_by", "asked", "arrived", "promoted"}
+    unused = {"why", "stopped_by", "asked", "arrived", "promoted", "begins_with", "replay"}
     assert {name for name, value in run._asdict().items() if not value} <= unused
     turns = list(run.legs.values())
     names = set(turns[0]._fields) - {"kept", "kept_from", "result"}  # of other turns

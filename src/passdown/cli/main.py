@@ -238,6 +238,7 @@ Record
 Run agents
   run        relays      run a relay of agents on a task, and watch it
   runs       runs        list and show runs; answer one, stop one
+  replay     runs        take a leg of a run again, by another agent or model, and compare
   worker     relays      execute turns of runs, and express items
   ask        relays      ask an agent of a run a question, and wait for the answer
   review     relays      let an agent of a run review a plan, code or completion

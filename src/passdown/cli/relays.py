@@ -403,13 +403,16 @@ _ENGINE: dict[str, Any] = {
     "relay.yaml --task T-1",
     "relay.yaml --task T-1 --no-wait --json",
     "relay.yaml --task T-1 --detach",
+    "relay.yaml --task T-1 --from review",
     "--resume R-1",
     types=_ENGINE["types"],
+    flags={"begins_with": "--from"},
     help={
         **_ENGINE["help"],
         "relay": "FILE: a relay: YAML, or TOML by its name",
         "task": "the task that the agents work on",
         "resume": "RUN: instead: continue this run",
+        "begins_with": "LEG: start with this leg, not with the first",
         "by": "who starts it",
         "detach": "leave it to workers (passdown worker)",
         "wait": "exit with 1 if a person has to answer",
@@ -421,6 +424,7 @@ def run(
     *,
     task: str | None = None,
     resume: str | None = None,
+    begins_with: str = "",
     by: Author,
     detach: bool = False,
     wait: bool = True,
@@ -428,8 +432,8 @@ def run(
     relay_store: str = "",
 ) -> int:
     """Run a relay of agents on a task, and watch it."""
-    if resume and (relay or task):
-        raise UsageError("--resume continues a run as it is; leave FILE and --task out")
+    if resume and (relay or task or begins_with):
+        raise UsageError("--resume continues a run as it is; leave FILE, --task and --from out")
     if not resume and not (relay and task):
         raise UsageError("name a relay FILE and a --task, or a run with --resume")
     if detach and not wait:
@@ -442,10 +446,12 @@ def run(
             from passdown.relay.worker import start_detached
 
             with database_faults():
-                started = start_detached(workspace, found, task or "", by=by, options=options)
+                started = start_detached(
+                    workspace, found, task or "", by=by, options=options, begins_with=begins_with
+                )
             return _show_detached(session, started)
         if found:
-            started = runs.start(found, task or "", by=by, lane=HERE)
+            started = runs.start(found, task or "", by=by, lane=HERE, begins_with=begins_with)
             return _run_here(session, workspace, started, options=options, wait=wait)
         left = runs.get(resume or "")
         if left.lane != HERE or detach:

@@ -1,11 +1,13 @@
-"""`runs` and `agents`: list, show, answer and stop runs; the status of each agent."""
+"""`runs`, `replay` and `agents`: list, show, answer, stop and replay runs; the agents' status."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import shlex
+from typing import TYPE_CHECKING, Any, cast
 
 from passdown.cli import output as out
-from passdown.cli.parsing import command
+from passdown.cli.parsing import AGENT, FILE, Author, command
 from passdown.cli.session import UsageError
 from passdown.errors import error_from_document
 from passdown.relay.agents import MACHINES, AgentStates, as_mermaid
@@ -126,6 +128,92 @@ def _print_attempt(attempt: JsonObject) -> None:
         if text:
             out.line(f"{name}:", 6)
             out.line(text.rstrip("\n"), 8)
+
+
+@command(
+    "replay",
+    "R-1 code --agent tester",
+    "R-1 code --command 'claude -p --model opus' --json",
+    "R-1 code --rest",
+    "R-1",
+    flags={"program": "--command"},
+    help={
+        "run": "RUN: the run",
+        "leg": "LEG: the leg, or the number of a turn; without it: what was taken again before",
+        "agent": f"{AGENT}: who takes it; default: the agent that had it",
+        "program": "TEXT: what runs that agent, in place of what the relay file says",
+        "script": f"{FILE}: the same, from a file with replies",
+        "rest": "also what follows, to the end of the run",
+        "folder": "DIR: where agents work; default: the project",
+        "by": "who starts it",
+    },
+)
+def replay(
+    session: Session,
+    run: str,
+    leg: str | None = None,
+    *,
+    agent: str = "",
+    program: str = "",
+    script: str = "",
+    rest: bool = False,
+    folder: str = "",
+    by: Author,
+) -> int:
+    """Take a leg of a run again, from what the first agent was given, and compare both handoffs.
+
+    It is recorded in a ledger of its own; the task and its run stay as they are.
+    """
+    if program and script:
+        raise UsageError("name --command or --script, not both")
+    if not leg and (agent or program or script or rest):
+        raise UsageError("name the LEG that is to be taken again")
+    runner = {"command": shlex.split(program), "script": script} if program or script else None
+    with session.open() as workspace:
+        if not leg:
+            session.show(workspace.relay.replays(run), _print_replays)
+            return 0
+        with out.busy(f"passdown replay {run} {leg}"):
+            found = workspace.relay.replay(
+                run, leg, by=by, agent=agent, runner=runner, rest=rest, folder=folder
+            )
+    session.show(found, _print_replay)
+    return int(not found["again"]["handoff"])
+
+
+_print_replays = out.row_printer(
+    "replay, leg, turn, first, again, differs in=diff",
+    "no leg of this run was taken again",
+    whole="replay",
+    first=lambda each: _took(each["first"]),
+    again=lambda each: _took(each["again"]),
+    diff=lambda each: ", ".join(each["diff"]) or "nothing",
+)
+
+
+def _took(turn: JsonObject) -> str:
+    return f"{turn['agent']}, {turn['outcome'] or 'open'}"
+
+
+def _entries(side: Any) -> list[Any]:
+    return cast("list[Any]", side) if isinstance(side, list) else [side] if side else []
+
+
+def _print_replay(found: JsonObject) -> None:
+    """Print who took the leg, and of each field what only one of the handoffs has."""
+    out.heading(f"{found['replay']}: {found['leg']} of {found['run']}, turn {found['turn']}")
+    again = found["again"]
+    why = f": {again['why']}" if again["why"] else ""
+    out.pairs([("first", _took(found["first"])), ("again", _took(again) + why)])
+    for name, sides in found["diff"].items():
+        out.line(name)
+        for sign, side in (("-", sides["first"]), ("+", sides["again"])):
+            for entry in _entries(side):
+                text = entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False)
+                out.line(f"{sign} {text}", 2)
+    if not found["diff"]:
+        out.line("both handoffs say the same")
+    out.line(f"recorded in {found['store']}")
 
 
 @command(

@@ -1016,6 +1016,8 @@ _JSON_TYPES: dict[str, tuple[type, str]] = {
     "null": (type(None), "null"),
 }
 """By its name in JSON Schema: a type, and what it is in words."""
+JSON_TYPES = (*_JSON_TYPES, "number")
+"""The names of types in JSON Schema."""
 JsonReader = Callable[[object, str], object]
 Place = str | tuple["Place", object]
 """Where a value is: a path, or a key below another place; few are ever written out."""
@@ -1141,3 +1143,45 @@ def json_expected(schema: Mapping[str, Any] | None) -> str:
         return " | ".join(str(choice) for choice in schema["enum"])
     kinds = [_JSON_TYPES[k][1] if k in _JSON_TYPES else k for k in _json_kinds(schema or {})]
     return " or ".join(kinds) or "a value"
+
+
+_DIGITS = 15
+_BOOLEANS = {"true": True, "false": False}
+_JSON_STARTS = {"array": "[", "object": "{"}
+
+
+def as_meant(value: object, kind: str) -> object:
+    """A value as the type that a schema wants, where there is no doubt that it is meant: a number,
+    a list or an object as text, a whole number as another one, one entry where a list belongs.
+    """
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value) if abs(value) < 10**_DIGITS else value
+    if isinstance(value, str) and kind in _JSON_STARTS:
+        read = _from_json(value) if value.lstrip().startswith(_JSON_STARTS[kind]) else None
+        if read is not None or kind == "object":
+            return read if read is not None else value
+        return [value] if value.strip() else []
+    if isinstance(value, str) and kind == "boolean":
+        return _BOOLEANS.get(value.strip().lower(), value)
+    if isinstance(value, str) and kind in ("integer", "number"):
+        number = _number_meant(value.strip(), kind)
+        return value if number is None else number
+    is_entry = kind == "array" and isinstance(value, dict)
+    return [cast("object", value)] if is_entry else cast("object", value)
+
+
+def _number_meant(text: str, kind: str) -> int | float | None:
+    """The number that a text is; None for none. A whole one has digits alone."""
+    if not text.isascii() or len(text) > _DIGITS:
+        return None
+    if text.isdigit():
+        return int(text)
+    read = _from_json(text) if kind == "number" else None
+    return read if type(read) in (int, float) else None
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

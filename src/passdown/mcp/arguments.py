@@ -7,13 +7,12 @@ else is a problem with its path.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.arguments import Suggestions
 from passdown.core.handoff import Handoff
-from passdown.core.schema import List, aliases_of, check_json, fields_of, json_expected
+from passdown.core.schema import List, aliases_of, as_meant, check_json, fields_of, json_expected
 from passdown.core.text import child_path
 from passdown.errors import Problem
 from passdown.mcp.definitions import ACCEPTED, BY_NAME
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 _DIGITS = 15
 _LIMITS = {"minimum": 0, "maximum": 10**_DIGITS - 1}
-_BOOLEANS = {"true": True, "false": False}
-_JSON_STARTS = {"array": "[", "object": "{"}
 
 
 def read_arguments(
@@ -72,34 +69,6 @@ def one_problem_per_path(problems: Iterable[Problem]) -> list[Problem]:
 def _unknown_argument(name: str, known: JsonObject, suggestions: Suggestions) -> Problem:
     expected, close = f"one of {', '.join(known)}", suggestions.of(name, known)
     return Problem(child_path("", name), "unknown_parameter", "is unknown", expected, close)
-
-
-def as_meant(value: object, kind: str) -> object:
-    """A value as the type that a schema wants, where there is no doubt that it is meant: a number,
-    a list or an object as text, a whole number as another one, one entry where a list belongs.
-    """
-    if kind == "integer" and isinstance(value, float) and value.is_integer():
-        return int(value) if abs(value) < 10**_DIGITS else value
-    if isinstance(value, str) and kind in _JSON_STARTS:
-        read = _from_json(value) if value.lstrip().startswith(_JSON_STARTS[kind]) else None
-        if read is not None or kind == "object":
-            return read if read is not None else value
-        return [value] if value.strip() else []
-    if isinstance(value, str) and kind == "boolean":
-        return _BOOLEANS.get(value.strip().lower(), value)
-    if isinstance(value, str) and kind == "integer":
-        digits = value.strip()
-        is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS
-        return int(digits) if is_number else value
-    is_entry = kind == "array" and isinstance(value, dict)
-    return [cast("object", value)] if is_entry else cast("object", value)
-
-
-def _from_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 _DELETED_FIELDS = ("deleted_files", "files_deleted", "deleted", "removed_files", "files_removed")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.core.intake import as_error
 from passdown.core.parsing import load_yaml
-from passdown.core.schema import check, json_schema
+from passdown.core.schema import JSON_TYPES, check, json_schema
 from passdown.core.settings import NEEDS
 from passdown.core.text import excerpt
 from passdown.errors import InvalidInput, Problem, limited_problems
@@ -121,6 +121,9 @@ class _Names:
             peers = [leg["peer"]] if leg["peer"] else []
             found += self._unknown(f"{at}.peer", peers, self._agents, "an agent")
             found += self._unknown(f"{at}.joins", leg["joins"], self._names, "a leg")
+            payload = cast("dict[str, Any]", leg.get("payload") or {})
+            for field, given in payload.items():
+                found += _payload_problems(f"{at}.payload.{field}", given)
             for number, rule in enumerate(each for each in leg["then"] if each):
                 found += self._rule_problems(f"{at}.then[{number}]", rule)
         for name, agent in self._agents.items():
@@ -169,6 +172,31 @@ class _Names:
             if isinstance(name, str) and name not in known:
                 message, fix = f"{name!r:.60} is not known", ", ".join(sorted(known))
                 yield Problem(path, "unknown_name", message, expected, fix)
+
+
+_PAYLOAD = (
+    *("type", "enum", "minimum", "maximum", "maxLength", "pattern", "items", "properties"),
+    *("required", "minItems", "maxItems", "description"),
+)
+"""The keywords of JSON Schema that a payload is checked by."""
+
+
+def _payload_problems(path: str, given: Any) -> Iterator[Problem]:
+    """What is wrong with a field of a payload: a type that there isn't, or another keyword."""
+    try:
+        field = run.payload_field(given)
+    except AttributeError:  # it is no schema, or a part of it is none
+        field = {}
+    if not (field.get("type") or field.get("enum")):
+        yield Problem(path, "wrong_type", "is no type", "a type, a list of choices or a schema")
+        return
+    if odd := [name for name in field if name not in _PAYLOAD]:
+        named, expected = ", ".join(map(str, odd))[:80], ", ".join(_PAYLOAD)
+        yield Problem(path, "unknown_field", named, expected)
+    kinds: Any = field.get("type", "string")
+    for kind in cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]:
+        if kind not in JSON_TYPES:
+            yield Problem(path, "invalid_choice", f"{kind!r:.40}", " | ".join(JSON_TYPES))
 
 
 def _unreachable(relay: Relay) -> list[Problem]:

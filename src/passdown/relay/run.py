@@ -24,6 +24,7 @@ from passdown.core.schema import (
     Optional,
     Part,
     Pattern,
+    as_meant,
     declare,
     tuple_shape,
     value_of,
@@ -101,8 +102,9 @@ class Rule(NamedTuple):
 class Leg(NamedTuple):
     """One agent's turn.
 
-    `gate` is a question that a person answers before anything follows. A leg with `joins` starts
-    when all of those legs have led to it.
+    `gate` is a question that a person answers before anything follows. `payload` are fields that
+    its handoff has to have in its metadata, each with a JSON Schema, the name of a type, or a list
+    of choices. A leg with `joins` starts when all of those legs have led to it.
     """
 
     leg: str = declare(TASK_ID)
@@ -111,6 +113,7 @@ class Leg(NamedTuple):
     request: str = declare(ANY_TEXT, default="")
     phase: str = declare(ANY_PHASE, default="")
     gate: str = declare(ANY_TEXT, default="")
+    payload: Mapping[str, Any] = declare(Map(key=_VARIABLE, most=50), default_factory=dict)
     peer: str = declare(ANY_TEXT, default="")
     fresh: bool = declare(TRUTH, default=False)
     joins: tuple[str, ...] = declare(_NAMES, default=())
@@ -191,6 +194,12 @@ class Relay(NamedTuple):
         """The leg that a run starts with."""
         return next(iter(self.legs.values()))
 
+    def payload_schema(self, leg: str) -> Document:
+        """The JSON Schema of what the metadata of a leg's handoff has to have."""
+        given = self.legs[leg].payload
+        properties = {name: payload_field(each) for name, each in given.items()}
+        return {"type": "object", "properties": properties, "required": list(given)}
+
     def planning(self) -> Leg:
         """Where a change of direction starts: the first planning leg, or else the first leg."""
         return next((leg for leg in self.legs.values() if leg.phase == "planning"), self.first())
@@ -200,6 +209,26 @@ class Relay(NamedTuple):
         names = [*self.legs, END]
         following = names[names.index(leg.leg) + 1]
         return (*leg.then, *_built_in_rules(self, leg.kind, following))
+
+
+def payload_field(given: Any) -> Document:
+    """The JSON Schema of a field of a payload: as it is given, by its type, or by its choices."""
+    if isinstance(given, str):
+        return {"type": given}
+    if isinstance(given, list):
+        return {"enum": given}
+    found: Document = {}
+    for name, part in cast("Document", given).items():
+        # A relay file has its numbers as text, as any YAML.
+        found[name] = as_meant(part, "number" if name in _NUMBERS else "")
+        if name == "items":
+            found[name] = payload_field(part)
+        elif name == "properties":
+            found[name] = {key: payload_field(each) for key, each in part.items()}
+    return found
+
+
+_NUMBERS = ("minimum", "maximum", "maxLength", "minItems", "maxItems")
 
 
 def relay_of(document: Document) -> Relay:
@@ -321,7 +350,8 @@ class Run(NamedTuple):
     `followed` are the ended turns that were handled, `arrived` those that wait for others at a leg
     that joins them; `taken` counts uses of rules, `granted` extensions of loops. `stopped_by` are
     the turns that ended it. `mark` tells it from runs of the same name in other stores. `promoted`
-    is the task that a failed express item became.
+    is the task that a failed express item became. `begins_with` is the leg that it was started
+    from, "" for the first. `replay` says which turn is taken again here, by whom.
     """
 
     run: str
@@ -343,6 +373,13 @@ class Run(NamedTuple):
     ended_at: str = ""
     stopped_by: tuple[int, ...] = ()
     promoted: str = ""
+    begins_with: str = ""
+    replay: Document = {}  # noqa: RUF012
+
+    @property
+    def first_leg(self) -> Leg:
+        """The leg that it starts with: that of the relay, or the one that was chosen."""
+        return self.relay.legs[self.begins_with] if self.begins_with else self.relay.first()
 
     @property
     def open_legs(self) -> list[LegRun]:
@@ -375,7 +412,8 @@ def fold_run(records: Iterable[Record]) -> Run | None:
 def _started(record: Record, body: Document) -> Run:
     name, mark = record.stream.removeprefix(RUN_STREAM), record.digest.rpartition(":")[2][:12]
     about = (relay_of(body["relay"]), body["task"], record.author, body["lane"])
-    return Run(name, *about, record.at, record.position, mark)
+    first = body.get("begins_with", "")
+    return Run(name, *about, record.at, record.position, mark, begins_with=first)
 
 
 def _legs(run: Run, record: Record, body: Document) -> Run:
@@ -433,6 +471,19 @@ def _ended(run: Run, record: Record, body: Document) -> Run:
     return ended._replace(followed=followed, stopped_by=by)
 
 
+def _replayed(run: Run, record: Record, body: Document) -> Run:
+    """A turn that has to be taken again: by another agent, with another runner."""
+    number, agent = body["number"], body["agent"]
+    agents = dict(run.relay.agents)
+    # One that the relay doesn't have is like the first, under another name.
+    known = agents.get(agent) or agents[run.legs[number].agent]._replace(profile="")
+    runner = value_of(RunnerOptions, body["runner"]) if body["runner"] else known.runner
+    agents[agent] = known._replace(runner=runner)
+    turn = run.legs[number]._replace(agent=agent, worker="", begun_at="")
+    relay = run.relay._replace(agents=agents)
+    return run._replace(relay=relay, legs={**run.legs, number: turn}, replay=body)
+
+
 _HANDLERS: Mapping[str, Callable[[Run, Record, Document], Run]] = {
     "legs": _legs,
     "begun": lambda run, record, body: _with_leg(run, body, begun_at=record.at),
@@ -441,6 +492,7 @@ _HANDLERS: Mapping[str, Callable[[Run, Record, Document], Run]] = {
     "answered": _answered,
     "ended": _ended,
     "promoted": lambda run, _, body: run._replace(promoted=body["task"]),
+    "replayed": _replayed,
 }
 
 USED_UP = "its loops are used up"
@@ -469,7 +521,7 @@ def next_transition(run: Run, gates: Mapping[str, GateState]) -> RunTransition |
         return None
     builder = _TransitionBuilder(run)
     if not run.legs:
-        builder.start(run.relay.first(), "", ())
+        builder.start(run.first_leg, "", ())
         return builder.step()
     waits = ""
     for turn in run.legs.values():
@@ -521,13 +573,13 @@ def peer_of(run: Run, turn: LegRun) -> str:
             found[cause.agent] = None
         else:
             numbers += cause.causes
-    return joined_name(sorted(found)) if found else _first_peer(run.relay) or run.by
+    return joined_name(sorted(found)) if found else _first_peer(run.relay, run.first_leg) or run.by
 
 
-def _first_peer(relay: Relay) -> str:
+def _first_peer(relay: Relay, first: Leg) -> str:
     """The first other agent after the legs that a run begins with; "" if none or several follow."""
-    leg, seen = relay.first(), set[str]()
-    while leg.agent == relay.first().agent:
+    leg, seen = first, set[str]()
+    while leg.agent == first.agent:
         seen.add(leg.leg)
         gate = APPROVED if leg.gate else ""
         rule = _matching_rule(relay, leg, ("completed", "", gate, ""))[1]

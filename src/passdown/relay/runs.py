@@ -64,11 +64,20 @@ class Runs:
         self._workspace = workspace
         self._streams = WorkspaceStreams(workspace)
 
-    def start(self, relay: Relay, task: str, *, by: str, lane: str = NORMAL, name: str = "") -> Run:
+    def start(
+        self,
+        relay: Relay,
+        task: str,
+        *,
+        by: str,
+        lane: str = NORMAL,
+        name: str = "",
+        begins_with: str = "",
+    ) -> Run:
         """Record the start of a relay on a task; nothing is queued yet.
 
         Without a name it gets the next free one, such as R-1; a run with that name is returned as
-        it is. An express item needs no task.
+        it is. An express item needs no task. It starts with the first leg, or with `begins_with`.
         """
         problems = agent_problems(by, "by")
         for kind in redact_value(relay.document)[1]:  # it would be removed from its record
@@ -78,10 +87,14 @@ class Runs:
         problems += id_problems(task, "task") if task or lane != EXPRESS else []
         if lane not in LANES:
             problems.append(Problem("lane", "invalid_choice", f"{lane!r:.40}", " | ".join(LANES)))
+        if begins_with and begins_with not in relay.legs:
+            message, known = f"{excerpt(begins_with)!r} is no leg", " | ".join(relay.legs)
+            problems.append(Problem("begins_with", "unknown_name", message, known))
         raise_problems("the run is refused; nothing was started", problems)
         if task:
             self._workspace.task(task)  # raises NotFound with what to do
         body = {"relay": relay.document, "task": task, "lane": lane}
+        body |= {"begins_with": begins_with} if begins_with else {}
         number = 0 if name else len(self._streams.streams(f"{RUN_STREAM}R-")) + 1
         while True:
             run = name or f"R-{number}"
@@ -179,6 +192,12 @@ class Runs:
     def end(self, run: str, number: int, fields: dict[str, Any]) -> None:
         """Record how a turn ended; the first record counts."""
         self._of_turn(run, number, "leg_ended", {"number": number, **fields})
+
+    def replay(self, run: str, replayed: dict[str, Any], *, by: str) -> Run:
+        """Record which turn is taken again, by which agent and with which runner."""
+        return self._once(
+            run, by, lambda found: None if found.replay else RunTransition("replayed", replayed)
+        )
 
     def promote(self, run: str, task: str) -> None:
         """Record the task that a failed express item became, once."""
@@ -302,6 +321,8 @@ def run_document(run: Run, now: str, *, is_listed: bool = False) -> JsonObject:
         "next": next_commands(run),
         "asked": [ask.document() for ask in run.asked],
         "granted": run.granted,
+        "begins_with": run.begins_with,
+        "replay": run.replay,
         "loops": {name: [run.loops_of(name), run.loops_allowed(name)] for name in run.relay.agents},
         **({"legs": len(turns)} if is_listed else details),
     }

@@ -21,7 +21,7 @@ from passdown.core.handoff import Handoff
 from passdown.core.handoff_templates import PROMPT_FIELDS, yaml_example
 from passdown.core.intake import check_handoff, read_handoff
 from passdown.core.kinds import CONVERSATION_STREAM, stream_of
-from passdown.core.schema import EMPTY, fields_of
+from passdown.core.schema import EMPTY, as_meant, check_json, fields_of, json_expected
 from passdown.core.task_files import handoff_section
 from passdown.core.text import excerpt, storable, storable_values
 from passdown.errors import (
@@ -545,14 +545,14 @@ class Turns:
             logging.getLogger("passdown.relay").warning("%s", line)
         conversations, peer = self._conversations(run, turn.agent), peer_of(run, turn)
         if leg.fresh:
-            conversations.reset(peer, key=f"{_key(run, turn)}/fresh")
+            conversations.reset(peer, key=f"{turn_key(run, turn)}/fresh")
         values = {
             "agent": turn.agent,
             "task": run.task,
             "phase": leg.phase,
             "agents": _choices((name for name in run.relay.agents if name != turn.agent), leg),
             "brief": "\n".join([brief.text, *lost_lines]),
-            "request": leg.request or f"Do the leg {leg.leg} of this task.",
+            "request": _request_text(run, turn),
             "guidance": f"Guidance: {turn.guidance}" if turn.guidance else "",
             "before": _parallel_results(run, turn),
             "example": yaml_example(
@@ -565,7 +565,16 @@ class Turns:
             content = "\n\n".join(part for part in parts if part)
             values = {"agent": turn.agent, "task": run.task, "peer": peer, "content": content}
         text = conversations.templates.render("leg" if leg.kind == WORK else leg.kind, values)
-        return self._send(conversations, peer, text, _key(run, turn), brief.tokens)
+        return self._send(conversations, peer, text, turn_key(run, turn), brief.tokens)
+
+    def repeat_request(self, run: Run, turn: LegRun, text: str) -> None:
+        """Put the request that another agent had for a turn into the conversation of the one that
+        takes it again.
+        """
+        conversations, peer = self._conversations(run, turn.agent), peer_of(run, turn)
+        if run.relay.legs[turn.leg].fresh:
+            conversations.reset(peer, key=f"{turn_key(run, turn)}/fresh")
+        self._send(conversations, peer, text, turn_key(run, turn))
 
     def _replies(self, run: Run, turn: LegRun) -> list[str]:
         """What was said in the turns that led to a request: the plan, the change or the question
@@ -675,10 +684,17 @@ class Turns:
             data |= {"summary": summary}
         else:
             data = find_handoff(text, task=run.task, agent=turn.agent, defaults=first)
+        payload = run.relay.payload_schema(turn.leg)
+        # A field of the payload may be given beside the others.
+        found |= {name: data.pop(name) for name in payload["required"] if name in data}
         data = {**data, "metadata": {**data.get("metadata", {}), **found}} if found else data
         check = self._workspace.check_handoff(self._completed(run, turn, data))
         # An open gate is for a person; the agent can't do anything about it.
         errors = [p for p in check.problems if p.level == "error" and p.code != "human_gate"]
+        if data["outcome"] != "completed":  # work that stopped may not know them yet
+            payload["required"] = []
+        metadata = check_json(data.get("metadata", {}), payload, "metadata", errors, as_meant)
+        data = {**data, "metadata": metadata} if metadata else data
         to, known = str(data.get("to_agent") or ""), ["", *run.relay.agents]
         if to not in known:
             said = f"{excerpt(to)!r} isn't an agent of this relay"
@@ -710,7 +726,7 @@ class Turns:
             # A leg's gate is added to what is in the way; it isn't the list of it.
             is_added = "blockers" in completed and not data.get("blockers")
             given = read_handoff(completed)._replace(added_blockers=is_added)
-            self._workspace.hand_off(given, key=_key(run, turn))
+            self._workspace.hand_off(given, key=turn_key(run, turn))
         except PassdownError as error:
             known = self._handed_off(run, turn)  # another worker was first
             held = self._held(run) if isinstance(error, GateRefused) else None
@@ -726,7 +742,7 @@ class Turns:
     ) -> Document | None:
         """How the turn ended if its handoff is recorded, by any worker; None if it isn't."""
         with context_of(self._workspace).store.reading() as reader:
-            record = reader.record_by_key(stream_of(run.task), _key(run, turn))
+            record = reader.record_by_key(stream_of(run.task), turn_key(run, turn))
         if record is None or (record.kind, record.author) != ("handoff", turn.agent):
             return None
         body = record.document()
@@ -758,7 +774,7 @@ class Turns:
                 content += f"\n- {t.leg}, visit {t.visit}: {t.outcome}. {t.summary or t.why}"
         values = {"content": content, "agent": turn.agent, "peer": reviewed, "task": run.task}
         text = conversations.templates.render("budget_review", values)
-        sent = self._send(conversations, reviewed, text, _key(run, turn))
+        sent = self._send(conversations, reviewed, text, turn_key(run, turn))
         returned = partial(_verdict_rejection, VERDICTS)
         result = self._exchange(run, turn, sent, returned, read=read_verdict)
         if result.value is None or not self._is_fresh():
@@ -817,6 +833,20 @@ def _missing_fields(
     )
 
 
+def _request_text(run: Run, turn: LegRun) -> str:
+    """What a leg asks for, and what its handoff has to have in its metadata."""
+    leg, payload = run.relay.legs[turn.leg], run.relay.payload_schema(turn.leg)
+    text = leg.request or f"Do the leg {leg.leg} of this task."
+    lines = [f"- {name}: {_field_text(field)}" for name, field in payload["properties"].items()]
+    wanted = "Your handoff must also have, under `metadata`:\n" if lines else ""
+    return "\n\n".join(part for part in (text, wanted + "\n".join(lines)) if part)
+
+
+def _field_text(field: Document) -> str:
+    about = field.get("description", "")
+    return f"{json_expected(field)}{f' ({about})' if about else ''}"
+
+
 def _choices(others: Iterable[str], leg: Leg) -> str:
     """Whom a handoff may name as `to_agent`: the agents that the rules of its leg name, or else
     all others. Of many, those that a prompt has room for; its request can name the others.
@@ -826,7 +856,8 @@ def _choices(others: Iterable[str], leg: Leg) -> str:
     return ", ".join(shown) + (", ..." if len(shown) < len(names) else "")
 
 
-def _key(run: Run, turn: LegRun) -> str:
+def turn_key(run: Run, turn: LegRun) -> str:
+    """The key of a turn's request and of its handoff."""
     return f"{run.run}.{turn.number}-{run.mark}"
 
 

@@ -302,13 +302,19 @@ def workers_of(workspace: Workspace, url: str = "") -> list[Worker]:
 
 
 def start_detached(
-    workspace: Workspace, relay: Relay, task: str, *, by: str, options: EngineOptions = _OPTIONS
+    workspace: Workspace,
+    relay: Relay,
+    task: str,
+    *,
+    by: str,
+    options: EngineOptions = _OPTIONS,
+    begins_with: str = "",
 ) -> Run:
     """Start a run whose turns the workers take; raises LaneFull before anything is recorded."""
     with open_engine(workspace, options) as engine:
         worker = RelayWorker(workspace, engine)
         engine.check_room(NORMAL)
-        run = worker.runs.start(relay, task, by=by, lane=NORMAL)
+        run = worker.runs.start(relay, task, by=by, lane=NORMAL, begins_with=begins_with)
         worker.advance(run.run)
         return run
 

@@ -7,7 +7,7 @@ computing them is slow.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from passdown.errors import InvalidInput, Problem
@@ -43,22 +43,28 @@ _SHOWN = ("entries", "texts")
 """The largest tables: their rows count towards the progress."""
 
 
-def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyResult:
+def copy_store(
+    source: Store, target: Store, progress: Progress | None = None, *, until: int = 0
+) -> CopyResult:
     """Bring a store to where another stands at this moment; it may hold a part of that already.
+    `until` is the number of the last record that it gets, if it doesn't get all; what is derived
+    from them is then rebuilt when it is opened.
 
     Raises InvalidInput, and changes nothing, where it holds anything else.
     """
     with source.reading() as reader:
-        last = reader.totals()[1]
+        last = until or reader.totals()[1]
         total = last + len(_SHOWN) * reader.text_count()
         before = done = _check_target(reader, target)
-        records = reader.tail(before)
+        records = takewhile(lambda record: record.seq <= last, reader.tail(before))
         while batch := list(islice(records, BATCH)):
             with target.writing([]) as writer:
                 _load(writer, batch)
             done += len(batch)
             if progress:
                 progress(done, total)
+        if until:
+            return CopyResult(last - before, before)
         with target.writing([]) as writer:
             for number in _copy_rows(reader, writer):
                 done += number

@@ -19,6 +19,8 @@ STORE = "store"
 _OTHER_STORES = "stores"
 _OTHER_STORES_BEFORE = "elsewhere"
 """The name of that folder in earlier versions; what it holds is used."""
+REPLAY = "replay-"
+"""Begins the name of a replay."""
 _SQLITE = "sqlite:///"
 _OTHERS = 0o077
 
@@ -107,6 +109,9 @@ def _of_store(url: str) -> Location:
         near = (home,)
     else:
         above = os.path.dirname(path)
+        home_folder, name = os.path.split(os.path.dirname(above))
+        if (name, os.path.basename(home_folder)) == (_OTHER_STORES, FOLDER):
+            return Location(os.path.dirname(home_folder), above, url)
         start = os.path.dirname(above) if os.path.basename(above) == FOLDER else above
         home = Location(start, os.path.join(start, FOLDER), "")
         near = (_nearest(start), _nearest(os.getcwd()))
@@ -120,6 +125,20 @@ def _of_store(url: str) -> Location:
     before = os.path.join(home.folder, _OTHER_STORES_BEFORE, name)
     usual = os.path.join(home.folder, _OTHER_STORES, name)
     return Location(home.root, before if os.path.isdir(before) else usual, url)
+
+
+def replay_location(place: Location, name: str, root: str = "") -> Location:
+    """Where a replay's own ledger is: beside the state files of the project's other stores."""
+    folder = os.path.join(place.home, _OTHER_STORES, name)
+    url = _SQLITE + os.path.join(folder, LEDGER)
+    return Location(os.path.abspath(root or place.root), folder, url)
+
+
+def replay_names(place: Location) -> list[str]:
+    """The names of the replays of a workspace."""
+    folder = os.path.join(place.home, _OTHER_STORES)
+    found = os.listdir(folder) if os.path.isdir(folder) else []
+    return sorted(name for name in found if name.startswith(REPLAY))
 
 
 def in_folder(root: str, holder: str = "") -> Location:
