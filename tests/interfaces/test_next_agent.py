@@ -308,7 +308,7 @@ def test_what_a_brief_leaves_out_can_be_listed(ws: Workspace) -> None:
     small = ws.brief("T-1", agent="coder", budget=40, record=False)
     listed = ws.context.left_out("T-1", agent="coder", budget=40)
     assert listed
-    assert len(listed) == sum(n for kind, n in small.left_out.items() if kind != "task_text")
+    assert len(listed) == sum(small.left_out.values())
     assert set(listed).isdisjoint(item.address for item in small.shown)
     assert ws.show(listed[0]).address == listed[0]
 
@@ -594,5 +594,4 @@ def test_the_count_of_what_is_left_out_is_that_of_the_addresses(ws: Workspace) -
     ws.warn("T-1", agent="planner", text="Never log tokens")
     for budget in (40, 60, 90, 130, 200, 300, 600):
         found = ws.brief("T-2", agent="coder", budget=budget, record=False)
-        counted = sum(count for kind, count in found.left_out.items() if kind != "task_text")
-        assert counted == len(left_out(ws, "T-2", budget)), budget
+        assert sum(found.left_out.values()) == len(left_out(ws, "T-2", budget)), budget

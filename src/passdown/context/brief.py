@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, cast
 
@@ -45,7 +45,7 @@ class _Draft:
         self._places: dict[str, int] = {}
         self._rendered: dict[int, list[str]] = {}
         self._totals = dict(Tally(facts.totals) + Tally(facts.elsewhere))
-        texts = rendering.task_parts(facts, page)
+        texts = rendering.task_parts(page)
         self._totals["t"] = len(texts)
         # An injection names the task in its heading and has no place for its other texts.
         kept = ("title",) if format == "injection" else tuple(texts)
@@ -100,7 +100,7 @@ class _Draft:
         if unread:
             self.facts.read_ahead([row for _, row in unread])
             for step, row in unread:
-                made[step] = rendering.item_part(self.facts, self.page, row, step[1])
+                made[step] = rendering.item_part(self.page, row, step[1])
         return [made[step] for step in lengths.items()]
 
     def left_out(self, parts: Sequence[rendering.BriefPart]) -> dict[str, int]:
@@ -110,26 +110,21 @@ class _Draft:
             rest[part.letter] = rest.get(part.letter, 0) - 1
         return {letter: rest[letter] for letter in rendering.KIND_NAMES if rest.get(letter, 0) > 0}
 
-    def within(
-        self, budget: int, counter: Counter
-    ) -> tuple[list[ranking.Step], list[ranking.Step], Iterator[ranking.Step]]:
-        """The steps that a budget has room for, those that were tried behind them, the others."""
-        order = self.steps()
-        steps, rest = beginning(order, lambda some: counter.of_lines(self.lines(some)) <= budget)
-        return steps, rest, order
+    def page_of(self, steps: Sequence[ranking.Step]) -> rendering.BriefPage:
+        """The page with what some of the first steps show."""
+        parts = self.parts(steps)
+        parts.sort(key=lambda part: self._places.get(part.address, -1))
+        level = min(len(steps), len(_FRAME)) - 1
+        return self.page._replace(parts=parts, left_out=self.left_out(parts), level=level)
 
     def lines(self, steps: Sequence[ranking.Step]) -> list[str]:
         """The lines of the text that some of the first steps make."""
         if not steps:
             return []
-        if len(steps) in self._rendered:
-            return self._rendered[len(steps)]
-        parts = self.parts(steps)
-        parts.sort(key=lambda part: self._places.get(part.address, -1))
-        level = min(len(steps), len(_FRAME)) - 1
-        chosen = rendering.Selection(self.page, parts, self.left_out(parts), level)
-        found = self._rendered[len(steps)] = rendering.RENDERINGS[self._format](chosen)
-        return found
+        if len(steps) not in self._rendered:
+            render = rendering.RENDERINGS[self._format]
+            self._rendered[len(steps)] = render(self.page_of(steps))
+        return self._rendered[len(steps)]
 
 
 def _is_passed_on(row: ItemRow, kinds: str) -> bool:
@@ -228,7 +223,10 @@ def brief(
     while True:
         page = rendering.brief_page(facts, agent, attempt)
         draft = _Draft(facts, page, focus, format)
-        steps, rest, order = draft.within(budget, counter)
+        order = draft.steps()
+        steps, rest = beginning(
+            order, lambda some, of=draft.lines: counter.of_lines(of(some)) <= budget
+        )
         parts = draft.parts(steps)
         said = (text for part in parts for text in (part.stored, part.author, *part.stale))
         if not any(page.marker in text for text in said):
@@ -236,7 +234,7 @@ def brief(
         attempt += 1
     if with_rest:
         rest += order
-    lines, task, left_out = draft.lines(steps), facts.row.task, draft.left_out(parts)
+    lines, task, page = draft.lines(steps), facts.row.task, draft.page_of(steps)
     return Brief(
         task=task,
         agent=agent,
@@ -255,9 +253,9 @@ def brief(
             )
             for part in parts
         ),
-        left_out={rendering.KIND_NAMES[letter]: count for letter, count in left_out.items()},
+        left_out={rendering.KIND_NAMES[kind]: count for kind, count in page.left_out.items()},
         waiting=_waiting([*rest, *draft.known], parts, None if with_rest else MAX_WAITING),
-        parts=_tokens_by_part(page, parts, left_out, counter) if _FRAME[-1] in steps else {},
+        parts=_tokens_by_part(page, parts, counter) if _FRAME[-1] in steps else {},
         reach=(
             *(call_text(facts.names, what, task) for what in ("state", "show", "log")),
             facts.state_file,
@@ -283,16 +281,13 @@ def _waiting(
 
 
 def _tokens_by_part(
-    page: rendering.BriefPage,
-    parts: Sequence[rendering.BriefPart],
-    left_out: Mapping[str, int],
-    counter: Counter,
+    page: rendering.BriefPage, parts: Sequence[rendering.BriefPart], counter: Counter
 ) -> dict[str, int]:
     """The tokens of each section's lines; the whole text is what counts against the budget."""
     lines: dict[str, list[str]] = {"head": [*page.head]}
     for part in parts:
         lines.setdefault(rendering.KIND_NAMES[part.letter], []).append(part.line)
-    lines["rest"] = [rendering.left_out_text(page, left_out)]
+    lines["rest"] = [rendering.left_out_text(page)]
     return {name: counter.of_lines(some) for name, some in lines.items()}
 
 
