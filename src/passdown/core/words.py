@@ -84,6 +84,7 @@ _MAX_CACHED = 200_000
 _ORDINALS = ("st", "nd", "rd", "th")
 
 _form_cache: dict[str, tuple[str, ...]] = {}
+_spelled: dict[str, set[str]] = {}
 
 
 def words(text: str) -> list[str]:
@@ -91,12 +92,28 @@ def words(text: str) -> list[str]:
     found: list[str] = []
     for word in _raw_words(text):
         given = _form_cache.get(word)
-        if given is None:
-            if len(_form_cache) > _MAX_CACHED:
-                _form_cache.clear()
-            given = _form_cache[word] = _forms_of(word)
-        found += given
+        found += _remember(word) if given is None else given
     return found
+
+
+def _remember(word: str) -> tuple[str, ...]:
+    """The forms of a word as it is written, kept for the next time."""
+    if len(_form_cache) > _MAX_CACHED:
+        _form_cache.clear()
+        _spelled.clear()
+    forms = _form_cache[word] = _forms_of(word)
+    for form in forms:
+        _spelled.setdefault(form, set()).add(word)
+    return forms
+
+
+def spellings(text: str, wanted: Iterable[str]) -> list[Set[str]]:
+    """How those of some words that a text has are written in it, each in one or several ways."""
+    written = set(_split_words(text))
+    for word in written.difference(_form_cache):
+        _remember(word)
+    found = (written & _spelled[word] for word in wanted if word in _spelled)
+    return [spelled for spelled in found if spelled]
 
 
 def _raw_words(text: str) -> Sequence[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate, islice
 from typing import NamedTuple
+from unicodedata import normalize
 
 from passdown.core.rows import mark_of
-from passdown.core.words import MONTHS, words
+from passdown.core.words import MONTHS, spellings, words
 from passdown.store.entries import IndexedEntry
 
 _TOKEN = re.compile(r"[A-Za-z]+|\d+")
@@ -188,7 +191,7 @@ class SearchFilter(NamedTuple):
 
 
 MAX_PASSAGE = 240
-_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+")
 _MOST_SENTENCES = 400
 
 
@@ -198,13 +201,12 @@ def best_passage(text: str, asked: Sequence[str]) -> str:
     A text that is short enough is given whole, its lines divided by bars; `…` marks what is left
     out before or after.
     """
-    flat = " | ".join(" ".join(line.split()) for line in text.split("\n") if line.strip())
-    if len(flat) <= MAX_PASSAGE:
-        return flat
-    parts = [part for part in _SENTENCES.split(text)[:_MOST_SENTENCES] if part.strip()]
-    wanted = set(asked)
-    hits = [len(wanted.intersection(words(part))) for part in parts]
-    first = hits.index(max(hits))
+    if len(" ".join(text.split())) <= MAX_PASSAGE:
+        flat = " | ".join(" ".join(line.split()) for line in text.split("\n") if line.strip())
+        if len(flat) <= MAX_PASSAGE:
+            return flat
+    parts = list(islice(_sentences(text), _MOST_SENTENCES))
+    first = _fullest(parts, frozenset(asked))
     last = first
     chosen = " ".join(parts[first].split())
     while last + 1 < len(parts):
@@ -216,3 +218,43 @@ def best_passage(text: str, asked: Sequence[str]) -> str:
     if len(chosen) > MAX_PASSAGE:
         return f"{before}{chosen[:MAX_PASSAGE].rsplit(' ', 1)[0]} …"
     return before + chosen + (" …" if last + 1 < len(parts) else "")
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The sentences of a text; a line ends one, too."""
+    for line in text.split("\n"):
+        is_one = ". " not in line and "? " not in line and "! " not in line and "\t" not in line
+        for part in (line,) if is_one else _SENTENCES.split(line):
+            if part and not part.isspace():
+                yield part
+
+
+def _fullest(parts: list[str], asked: frozenset[str]) -> int:
+    """The place of the first text that has most of some words.
+
+    How many it may have is told by the spellings in it, so few texts are taken apart.
+    """
+    text = "\n".join(parts)
+    if not text.isascii():
+        text = normalize("NFC", text)
+        parts = text.split("\n")
+    ends = list(accumulate(len(part) + 1 for part in parts))
+    most = [0] * len(parts)
+    for spelled in spellings(text, asked):
+        for place in {bisect(ends, at) for word in spelled for at in _occurrences(word, text)}:
+            most[place] += 1
+    best, first = -1, 0
+    for place in sorted(range(len(parts)), key=lambda place: -most[place]):
+        if (most[place], -place) < (best, -first):
+            break
+        hits = len(asked.intersection(words(parts[place])))
+        if (hits, -place) > (best, -first):
+            best, first = hits, place
+    return first
+
+
+def _occurrences(word: str, text: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + len(word))

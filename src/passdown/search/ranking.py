@@ -179,8 +179,7 @@ class Scorer:
         padded = f" {words} "
         score = 0.0
         for word, weight in self._apart:
-            if word in padded:
-                count = padded.count(word)
+            if count := padded.count(word):
                 score += weight * count / (count + dampening)
         return score
 
