@@ -458,6 +458,8 @@ SERVER = {
     "O-1": "Where OpenTelemetry is set up, each request, tool call and leg of a relay is a span "
     "of its caller's trace, with what it had the workspace do below it and never a word that was "
     "written; otherwise nothing is loaded for it.",
+    "O-2": "Spans of legs and of memory operations have the names of OpenTelemetry's conventions "
+    "for generative AI, and a handoff keeps the id of the trace that it was recorded in.",
 }
 
 FRAMEWORKS = {

@@ -5,6 +5,7 @@ a server, and prints the spans that were made.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,6 +23,7 @@ from tests.serving import served
 EXPORTER = InMemorySpanExporter()
 TRACER = trace.get_tracer("program")
 WAITING = 24
+HANDOFF = {"task": "T-1", "from_agent": "planner", "to_agent": "coder", "outcome": "completed"}
 
 
 def main(folder: str) -> None:
@@ -33,8 +35,14 @@ def main(folder: str) -> None:
         told = {"alone": _told()}
         with TRACER.start_as_current_span("own"):
             workspace.decide(task="T-1", agent="planner", summary="Cookies", rationale="r")
-            workspace.recall("cookies")
+            workspace.recall("cookies", limit=1)
+            workspace.set_status("T-1#d1", "reverted", agent="planner")
+            workspace.hand_off(HANDOFF, key="once")
         told["own"] = _told()
+        again = workspace.hand_off(HANDOFF, key="once")
+        (logged, *_) = workspace.log("T-1", limit=1)
+        kept = {**workspace.show("T-1#h1").to_dict()["trace"], "is_replay": again.is_replay}
+        traces: list[Any] = [{**kept, "logged": logged.trace_id}]
         with served(workspace) as server:
             token = Tokens(workspace).new("coder", ("read", "write"), by="tests").token
             with passdown.open(server.url, token=token) as remote:
@@ -43,11 +51,20 @@ def main(folder: str) -> None:
                 with TRACER.start_as_current_span("away"):
                     remote.warn("T-1", agent="coder", text="w")
                 told["away"] = _told()
+                with TRACER.start_as_current_span("handed"):
+                    remote.hand_off(task="T-1", from_agent="coder", outcome="completed")
+                told["handed"] = _told()
+                traces.append(remote.show("T-1#h2").to_dict()["trace"])
             told["many"] = _many(server.port, token)
             told["streamed"] = _streamed(server.port, token)
             for path in ("/health", "/ready"):
                 assert ask(server.port, "GET", path).status == 200
             told["watched"] = _told()
+        os.environ["TRACEPARENT"] = f"00-{'a' * 32}-{'b' * 16}-01"
+        workspace.hand_off(task="T-1", from_agent="coder", to_agent="qa", outcome="completed")
+        traces.append(workspace.show("T-1#h3").to_dict()["trace"])
+        assert workspace.verify().ok
+    told["traces"] = traces
     sys.stdout.write(json.dumps(told) + "\n")
 
 

@@ -42,13 +42,39 @@ def below(spans: Spans, name: str) -> Counter[str]:
 
 @pytest.mark.promise("O-1")
 def test_what_a_workspace_does_is_part_of_the_program_s_span(told: dict[str, Spans]) -> None:
-    """Transactions and embeddings; outside of any span nothing is told."""
+    """Transactions, embeddings and memory operations; outside of any span nothing is told."""
     assert told["alone"] == []
     found = below(told["own"], "own")
-    assert set(found) == {"store read", "store write", "embed"}
-    embeds = [span["attributes"] for span in told["own"] if span["name"] == "embed"]
+    memory = {"create_memory", "search_memory", "update_memory"}
+    assert set(found) == {"store read", "store write", "embeddings minilm", "handoff", *memory}
+    embeds = [span["attributes"] for span in told["own"] if span["name"] == "embeddings minilm"]
     assert {each["gen_ai.request.model"] for each in embeds} == {"minilm"}
     assert all(each["passdown.texts"] >= 1 for each in embeds)
+
+
+@pytest.mark.promise("O-1", "O-2")
+def test_memory_and_handoffs_have_the_names_of_the_conventions(told: dict[str, Spans]) -> None:
+    """Counts and ids, of a handoff who and to whom; nothing that anybody wrote."""
+    spans = {span["name"]: span["attributes"] for span in told["own"]}
+    for name in ("create_memory", "search_memory", "update_memory"):
+        assert spans[name]["gen_ai.operation.name"] == name
+        assert spans[name]["gen_ai.memory.record.count"] == 1
+        assert spans[name]["gen_ai.memory.store.id"].startswith("sqlite:")
+    assert spans["update_memory"]["gen_ai.memory.record.id"] == "T-1#d1"
+    assert spans["handoff"]["passdown.handoff.source"] == "planner"
+    assert spans["handoff"]["passdown.handoff.target"] == "coder"
+    assert "ookies" not in json.dumps(told)
+
+
+@pytest.mark.promise("O-2")
+def test_a_handoff_keeps_the_trace_that_it_was_recorded_in(told: dict[str, Spans]) -> None:
+    """Here and through a server, and that of whoever started the process; a retry is no other."""
+    (own, away, started) = told["traces"]
+    assert own["trace_id"] == f"{told['own'][0]['trace']:032x}"
+    assert own["is_replay"]
+    assert own["logged"] == own["trace_id"]
+    assert away["trace_id"] == f"{told['handed'][0]['trace']:032x}"
+    assert started == {"trace_id": "a" * 32, "span_id": "b" * 16}
 
 
 @pytest.mark.promise("O-1")

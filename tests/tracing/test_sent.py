@@ -66,7 +66,7 @@ def test_a_request_is_a_span_of_its_caller_s_trace(project: Path, collector: Col
         logged = server.process.communicate(timeout=240)[1]
     assert (top.trace, top.parent, top.kind, top.is_error) == (TRACE, SENDER, "server", False)
     assert (did.trace, did.parent, did.kind) == (TRACE, top.id, "internal")
-    assert {child.name for child in collector.children(did)} == {"store read", "store write"}
+    assert {child.name for child in collector.children(did)} == {"store read", "create_memory"}
     expected: dict[str, Any] = {
         "http.request.method": "POST",
         "http.route": "/api/decisions",
@@ -155,7 +155,7 @@ def test_a_tool_called_over_mcp_is_a_span(project: Path, collector: Collector) -
     assert did.attributes["mcp.method.name"] == "tools/call"
     assert did.attributes["passdown.agent"] == "kim"
     assert did.attributes["passdown.task"] == "T-1"
-    assert "store write" in {child.name for child in collector.children(did)}
+    assert "create_memory" in {child.name for child in collector.children(did)}
     assert (refused.is_error, refused.parent) == (True, tops[1].id)
     assert WORDS.encode() not in b"".join(collector.raw)
 
@@ -169,16 +169,19 @@ def test_a_worker_s_legs_are_spans(project: Path, collector: Collector) -> None:
         [*PROGRAM, "worker"], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
-        (leg,) = collector.named("relay leg")
+        (leg,) = collector.named("invoke_agent coder")
         until(lambda: collector.children(leg), "what it wrote")
     finally:
         process.terminate()
         process.communicate(timeout=240)
     assert {"passdown.task": "T-1", "passdown.agent": "coder"}.items() <= leg.attributes.items()
     assert leg.attributes["passdown.run"] == "R-1"
+    assert leg.attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert leg.attributes["gen_ai.agent.name"] == "coder"
+    assert leg.attributes["gen_ai.conversation.id"].startswith("T-1/coder/")
     assert leg.attributes["passdown.outcome"] == "completed"
     assert not leg.is_error
-    assert "store write" in {child.name for child in collector.children(leg)}
+    assert {"store write", "handoff"} <= {child.name for child in collector.children(leg)}
     assert WORDS.encode() not in b"".join(collector.raw)
 
 
@@ -188,9 +191,9 @@ def test_a_run_in_the_foreground_has_spans_too(project: Path, collector: Collect
     agents = {"coder": {"runner": {"command": says(project, "coder", handoff(WORDS))}}}
     relay = relay_file(project, [{"leg": "one", "agent": "coder"}], agents)
     assert run(project, "run", relay, "--task", "T-1").returncode == 0
-    (leg,) = collector.named("relay leg")
+    (leg,) = collector.named("invoke_agent coder")
     assert {"passdown.task": "T-1", "passdown.agent": "coder"}.items() <= leg.attributes.items()
-    assert "store write" in {child.name for child in collector.children(leg)}
+    assert {"store write", "handoff"} <= {child.name for child in collector.children(leg)}
     assert WORDS.encode() not in b"".join(collector.raw)
 
 
@@ -225,7 +228,7 @@ def test_calls_on_standard_input_are_spans(project: Path, collector: Collector) 
     assert (did.trace, did.parent, did.is_error) == (TRACE, SENDER, False)
     assert did.attributes["gen_ai.tool.name"] == "decide"
     assert {"passdown.task": "T-1", "passdown.agent": "kim"}.items() <= did.attributes.items()
-    assert "store write" in {child.name for child in collector.children(did)}
+    assert "create_memory" in {child.name for child in collector.children(did)}
     assert (failed.parent, failed.attributes["passdown.task"]) == ("", "T-9")
     assert failed.trace != TRACE
     assert WORDS.encode() not in b"".join(collector.raw)

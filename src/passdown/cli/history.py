@@ -226,10 +226,11 @@ def _record_author(entry: JsonObject) -> str:
 
 
 def _record_summary(entry: JsonObject) -> str:
-    """What a record says, and who went on from it after a later version was lost."""
+    """What a record says, who went on from it after a later version was lost, and its trace."""
     found = entry.get("recovered")
     lost = f"; {found['by']} went on without version {found['lost_version']}" if found else ""
-    return f"{entry['summary']}{lost}"
+    trace = f"; trace {entry['trace_id']}" if entry.get("trace_id") else ""
+    return f"{entry['summary']}{lost}{trace}"
 
 
 _print_log = out.row_printer(
@@ -245,6 +246,7 @@ _print_whole_log = out.row_printer(
     short="what",
     task=lambda entry: f"{entry['task']} v{entry['version']}",
     author=_record_author,
+    summary=_record_summary,
 )
 
 

@@ -15,7 +15,7 @@ from passdown.core.values import NamedTuple
 TITLE_LENGTH = 120
 _HANDOFF_ITEM = (
     *("summary", "outcome", "from_agent", "to_agent", "phase", "story", "metadata", "metrics"),
-    *("at", "memory_refs", "stopped", "despite", "evidence"),
+    *("at", "memory_refs", "stopped", "despite", "evidence", "trace"),
 )
 
 

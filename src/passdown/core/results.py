@@ -264,6 +264,7 @@ class LogEntry(View):
     summary: str
     counts: dict[str, int]
     bytes: int
+    trace_id: str = ""
     via: str = ""
     imported: JsonObject | None = None
     recovered: JsonObject | None = None

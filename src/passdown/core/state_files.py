@@ -118,7 +118,8 @@ def _item(letter: str) -> Schema:
     shape = Handoff if letter == "h" else _SHAPES[kind.field]
     own = _fields(shape) if shape else {"text": _TEXT}
     if letter == "h":
-        own = {**{name: own[name] for name in _OF_HANDOFF}, "metrics": _ANYTHING}
+        own = {name: own[name] for name in _OF_HANDOFF}
+        own |= {"metrics": _ANYTHING, "trace": _ANYTHING}
     elif letter in "df":
         own["superseded_by"] = _TEXT
     if letter == "q":

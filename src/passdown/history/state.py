@@ -267,6 +267,7 @@ def _line(record: Record, origins: RecordOrigins) -> JsonObject:
         "summary": _summary(record.kind, body),
         "counts": counts,
         "bytes": len(record.body),
+        **({"trace_id": body["trace"]["trace_id"]} if "trace" in body else {}),
         **origins.of(record, body),
     }
 

@@ -140,6 +140,7 @@ _ANY_BODY: dict[str, Type] = {
     "metrics": Part(HandoffMetrics),
     "context_summary": ANY_TEXT,
     "completes": PHASE,
+    "trace": Map(Pattern("[0-9a-f]{16,32}"), most=2),
 }
 """What a body of any kind may have."""
 

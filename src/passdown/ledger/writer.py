@@ -590,7 +590,9 @@ def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, 
     return Written(known, body, added, answer, True, redacted)
 
 
-MEASURED_FIELDS = ("cited", "memories", "references", "metrics", "context_summary", "completes")
+MEASURED_FIELDS = (
+    *("cited", "memories", "references", "metrics", "context_summary", "completes", "trace"),
+)
 """Fields of a body that say what was found when it was written, not what was said."""
 
 

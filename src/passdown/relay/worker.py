@@ -34,7 +34,7 @@ from passdown.relay.engine.engine import (
 )
 from passdown.relay.express import ExpressRecord, ExpressTurns, item_of
 from passdown.relay.git import open_pull_request
-from passdown.relay.run import ERROR, has_to_wait
+from passdown.relay.run import ERROR, has_to_wait, peer_of
 from passdown.relay.runs import ENGINE, EXPRESS, HERE, NORMAL, Runs
 from passdown.relay.turns import Turns
 from passdown.workspace.context import context_of
@@ -166,10 +166,14 @@ class RelayWorker:
             "passdown.run": run.run,
             "passdown.leg": turn.leg,
             "passdown.turn": turn.number,
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.provider.name": "passdown",
+            "gen_ai.agent.name": turn.agent,
+            "gen_ai.conversation.id": f"{run.task}/{turn.agent}/{peer_of(run, turn)}",
         }
         self._running.add((run.run, turn.number))
         try:
-            with tracing.span("relay leg", attributes) as span:
+            with tracing.span(f"invoke_agent {turn.agent}", attributes) as span:
                 ended = self._take(run, turn)
                 outcome = "left" if ended is None else ended["outcome"]
                 span.note({"passdown.outcome": outcome}, error=ERROR if outcome == ERROR else "")

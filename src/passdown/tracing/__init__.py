@@ -126,6 +126,27 @@ def ids() -> dict[str, str]:
     return {} if live is None else live.ids()
 
 
+def origin() -> dict[str, str]:
+    """The trace that a record is written in, by `trace_id` and `span_id`: that of the active span,
+    or the one that the program which started this process names in TRACEPARENT; empty without one.
+    """
+    import os
+    import re
+
+    found = ids()
+    given = re.fullmatch(_TRACEPARENT, os.environ.get("TRACEPARENT", "")) if not found else None
+    return {"trace_id": given[1], "span_id": given[2]} if given else found
+
+
+_TRACEPARENT = "[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}"
+
+
+def memory(operation: str, store: str, attributes: Attributes = _NONE) -> Span:
+    """A memory operation by the conventions for generative AI, part of another span."""
+    named = {"gen_ai.operation.name": operation, "gen_ai.memory.store.id": store}
+    return part(operation, {**named, **attributes})
+
+
 def detached() -> Span:
     """Context in which no span is active: for work that is done for all callers."""
     live = _live()

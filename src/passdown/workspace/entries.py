@@ -6,6 +6,7 @@ import os
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from passdown import tracing
 from passdown.core import graph
 from passdown.core.handoff import Decision, HandoffContext
 from passdown.core.intake import as_error, check_entry, check_task
@@ -439,7 +440,9 @@ def write_entry(
     """Append an entry, mirror the task's state, and answer with the items that it added. Without a
     key, it is never a repeat.
     """
-    written = context.ledger.append(entry._replace(key=entry.key or os.urandom(16).hex()), guard)
+    entry = entry._replace(key=entry.key or os.urandom(16).hex())
+    with _memory_span(context, entry):
+        written = context.ledger.append(entry, guard)
     for kind in written.redacted:
         message = removal_message(kind)
         warnings.append(Problem("", "redacted", message, level="warning"))
@@ -452,6 +455,20 @@ def write_entry(
         is_replay=written.is_replay,
         warnings=tuple(warnings),
     )
+
+
+_MEMORY = {"decided": "create_memory", "noted": "create_memory", "marked": "update_memory"}
+"""What the conventions for spans call the records that are kept for others to find."""
+
+
+def _memory_span(context: Context, entry: Entry) -> tracing.Span:
+    if entry.kind not in _MEMORY or not tracing.is_on():
+        return tracing.NO_SPAN
+    marks = entry.body.get("marks", ())
+    lists = (entry.body.get(name, ()) for name in ("decisions", "patterns", "gotchas", "facts"))
+    attributes = {"gen_ai.memory.record.count": len(marks) or sum(map(len, lists))}
+    about = {"gen_ai.memory.record.id": marks[0]["item"]} if len(marks) == 1 else {}
+    return tracing.memory(_MEMORY[entry.kind], context.store_label, {**attributes, **about})
 
 
 _NUMBER = ("letter", "ordinal")

@@ -358,7 +358,8 @@ def _vectors(embedding: NamedEmbedder, texts: list[str]) -> Sequence[Sequence[fl
     if not texts:
         return []
     try:
-        with tracing.part("embed", {**_EMBEDS, "gen_ai.request.model": embedding.name}) as span:
+        about = {**_EMBEDS, "gen_ai.request.model": embedding.name}
+        with tracing.part(f"embeddings {embedding.name}", about) as span:
             vectors = [[float(number) for number in vector] for vector in embedding.embed(texts)]
             span.note({"passdown.texts": len(texts)})
     except PassdownError:
@@ -481,7 +482,8 @@ def recall(
     only = SearchFilter(**given, without=_SETTLED if live_only else frozenset())
     only = _checked(only, query, limit, told_to)
     meaning = None if by_words else context.embeddings.meaning(query, only)
-    with context.store.reading() as reader:
+    span = tracing.memory("search_memory", context.store_label)
+    with span, context.store.reading() as reader:
         if task:
             reader.existing_task(task)
         search = Search(reader, query, only, meaning)
@@ -491,6 +493,7 @@ def recall(
             floor = WORDS_FLOOR if meaning is None else MEANING_FLOOR if search.query.words else 1.1
             best = [(entry, score) for entry, score in best if score >= floor]
         answers = _answers(context, reader, search.query.words, best)
+        span.note({"gen_ai.memory.record.count": len(answers)})
     if told_to and answers:
         shown = {answer.address: "short" for answer in answers}
         body = {"agent": told_to, "query": query, "shown": shown}

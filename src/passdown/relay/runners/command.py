@@ -19,6 +19,7 @@ import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from passdown import tracing
 from passdown.core.arguments import raise_problems
 from passdown.core.intake import as_error
 from passdown.core.schema import check, value_of
@@ -382,7 +383,10 @@ class CommandRunner:
         inherited = {name: value for name, value in os.environ.items() if name in names}
         own = zip(_OWN_VARIABLES, (asked.task, asked.agent, asked.run, asked.store), strict=True)
         named = {name: value for name, value in own if value}
-        return {**inherited, **self.env, **asked.env, **named}
+        carrier: dict[str, str] = {}
+        tracing.carry(carrier)  # what the agent records is then part of the same trace
+        traced = {name.upper(): value for name, value in carrier.items() if name == "traceparent"}
+        return {**inherited, **traced, **self.env, **asked.env, **named}
 
 
 def _prompt_file(prompt: bytes) -> str:
