@@ -348,12 +348,6 @@ def test_a_suggestion_that_is_an_order_is_a_step_and_blocking_findings_are_block
     assert said(note, NEXT) == ["Put felt below it."]
 
 
-def test_a_bare_statement_of_being_blocked_has_its_cause_from_the_next_paragraph() -> None:
-    note = "# Note\n\n## Pump\n\n**BLOCKED \u2014 other team.**\n\nThe field has no power line.\n"
-    (blocker,) = said(note, BLOCKER)
-    assert "The field has no power line." in blocker
-
-
 def test_a_failed_check_that_is_explained_is_a_gotcha_too() -> None:
     row = "| Scan | FAIL | The service answers 403; this is older than the change and stays |"
     note = f"# Note\n\n## Checks\n\n| Job | Status | Notes |\n|---|---|---|\n{row}\n"
@@ -375,3 +369,53 @@ def test_a_task_that_is_not_done_is_a_step_in_a_table_and_in_a_report() -> None:
 def test_what_is_addressed_to_the_next_session_is_a_step_if_it_is_an_order() -> None:
     note = "# Note\n\n## For the next session\n\n- The pump is new\n- Fix the pump first\n"
     assert said(note, NEXT) == ["Fix the pump first"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("Open questions carried forward", QUESTION),
+        ("Fast resume checklist", NEXT),
+        ("Current queue", NEXT),
+        ("Current goals", NEXT),
+        ("On the horizon", NEXT),
+        ("\u23f3 The north field", NEXT),
+        ("Risk boundaries", GOTCHA),
+        ("List of the known gaps", GOTCHA),
+        ("Errors in the log", GOTCHA),
+    ],
+)
+def test_the_noun_that_ends_a_phrase_announces_its_kind(heading: str, kind: str) -> None:
+    """Words that only hold the noun may follow it, and others say that work is ahead."""
+    line = "The pump of the north field"
+    assert said(f"# Note\n\n## {heading}\n\n- {line}\n", kind) == [line]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Retry logic for transient failures",
+        "Notes from the field",
+        "Phase 1 \u2705",
+        "Phase 1 (done)",
+    ],
+)
+def test_what_describes_another_noun_announces_nothing(heading: str) -> None:
+    note = f"# Note\n\n## {heading}\n\n- The pump of the north field\n"
+    assert extract_note(note).found == ()
+
+
+def test_what_is_over_has_no_open_problems() -> None:
+    """Below such a heading, neither a label nor a number makes an issue of a line."""
+    note = (
+        "# Note\n\n## Issues fixed\n\n### 1. Errors of the pump\n- **Problem:** It was loud.\n"
+        "- **Solution:** Felt below it.\n\n## Known issues\n\n### Field\n- The gate sticks\n"
+    )
+    assert said(note, GOTCHA) == ["The gate sticks"]
+
+
+def test_a_label_with_a_grade_or_a_number_is_no_item() -> None:
+    note = (
+        "# Note\n\n- **Risk:** low\n- **Issue:** #83\n- **Blockers:** none\n- Q1: 12 of 12 rows\n"
+    )
+    assert extract_note(note).found == ()

@@ -624,13 +624,13 @@ def _is_record(node: _Node, keys: tuple[str, ...], *, is_entry: bool) -> bool:
     parts = [part for _, part in node.members]
     if len(keys) < 2:
         # The report itself is a decision, or a list of them.
-        kinds = {cue.kind for key, _ in node.members if (cue := cues.by_column(key))}
+        kinds = {cue.kind for key, _ in node.members if (cue := cues.by_name(key))}
         has_why = any(cues.field_of(key) == "why" for key, _ in node.members)
         is_flat = all(inner.form == "scalar" for part in parts for _, inner in part.members)
         return kinds == {cues.DECISION} and has_why and is_flat
-    if cues.by_heading(keys) is None:
+    if not cues.section_of(keys).kinds:
         return is_entry and all(part.form == "scalar" for part in parts)
     if any(inner.form != "scalar" for part in parts for _, inner in part.members):
         return False
-    is_named = any(cues.field_of(key) or cues.by_column(key) for key, _ in node.members)
+    is_named = any(cues.field_of(key) or cues.by_name(key) for key, _ in node.members)
     return is_named or (is_entry and all(part.form != "object" for part in parts))

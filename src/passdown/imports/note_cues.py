@@ -1,5 +1,9 @@
-"""The words that show what a part of a note is: one table for headings, keys, columns, labels and
-sentences, and the functions that look a text up in it.
+"""What the words of a note announce: headings, keys, columns and labels by one table of nouns and
+idioms, sentences by another.
+
+A name is cut into phrases. A noun counts where it ends its phrase: "Errors in the log" announces
+gotchas, "Error handling" nothing. Words such as "next" or "open" turn ordinary nouns into steps and
+questions, words such as "fixed" say that everything below is over.
 """
 
 from __future__ import annotations
@@ -9,14 +13,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
 DECISION, GOTCHA, PATTERN, NEXT, QUESTION, BLOCKER, READING, GATE = (
     *("decisions", "gotchas", "patterns_discovered", "suggested_next_steps"),
     *("open_questions", "blockers", "dependencies_for_next", "gates"),
 )
+KIND_ORDER = (QUESTION, BLOCKER, DECISION, GOTCHA, PATTERN, READING, NEXT)
+"""Where a name has several kinds, the first is taken unless the form of an item decides."""
 Trail = tuple[str, ...]
 """The headings, labels and keys above a block, outermost first."""
+
+OVER, PLAIN, REMARKS, RECEIVER = "over", "plain", "remarks", "receiver"
+"""Sections without a kind: what is done, what only describes, remarks, facts for the receiver."""
 
 
 class Cue(NamedTuple):
@@ -27,18 +36,13 @@ class Cue(NamedTuple):
     words: str
 
 
-class Words(NamedTuple):
-    """The words of one kind: in a heading or a key above its items (`title`), as the name of a
-    column or member (`column`), before a colon at the beginning of a line (`label`), and in a
-    sentence (`sure`, and `weak` where they only hint).
-    """
+class Section(NamedTuple):
+    """What the headings above a block announce: kinds, most likely first, or a mood."""
 
-    kind: str
-    title: re.Pattern[str]
-    column: re.Pattern[str]
-    label: re.Pattern[str]
-    sure: re.Pattern[str]
-    weak: re.Pattern[str]
+    kinds: tuple[str, ...] = ()
+    mood: str = ""
+    words: str = ""
+    confidence: float = 0.0
 
 
 def any_of(source: str) -> re.Pattern[str]:
@@ -46,266 +50,379 @@ def any_of(source: str) -> re.Pattern[str]:
     return re.compile("".join(map(str.strip, source.split("\n"))), re.IGNORECASE)
 
 
-_NEVER = r"(?!)"
-# Where a word announces something only if it ends the heading: {LAST} in the table.
-_LAST = r"(?= ?$| ?[:(,&/+\u2014\u2013]| -)"
+# Names
+
+# Nouns by kind, and words by what they do in a name:
+# - plural: announces something in the plural only ("Error handling", "Suggestion 6")
+# - work: a step if a word of `ahead` is before it; sequence: if one of `process` is
+# - undecided: makes a question of decisions
+# - over, plain, remarks: what is done, what only describes, and remarks
+# - containers: may follow a noun without taking its place ("Decision log")
+# - stop: ends a phrase; of: what follows describes the phrase before it, unless that is a holder
+_VOCABULARY = """
+open_questions: question unknown uncertainty clarification undecided unresolved unclear tbd
+blockers: blocker impediment obstacle showstopper show-stopper blocked stuck
+decisions: decision assumption choice deviation agreement agreed tradeoff trade-off decided
+    locked-in settled
+gotchas: risk gotcha caveat warning concern gap weakness failure limitation pitfall trap issue
+    bug problem debt error vulnerability anti-pattern antipattern threat discrepancy challenge
+    difficulty hurdle drawback workaround regression lesson learning quirk footgun foot-gun
+    landmine surprise reminder invariant danger caution shortcoming correction non-goal careful
+    broken never watchout watch-out insufficient non-negotiable cause avoid
+patterns_discovered: pattern convention guideline principle style
+dependencies_for_next: reading read
+suggested_next_steps: next remaining pending upcoming outstanding todo to-do follow-up followup
+    backlog roadmap resume continue continuation recommendation suggestion instruction tomorrow
+    unfinished incomplete untested unverified parked deferred leftover phasing action task later
+    queue immediate ordering then guidance left priority future open short-term medium-term
+    long-term
+plural: error pattern suggestion recommendation instruction task action priority choice
+work: step task action item work plan order sequence sequencing queue checklist improvement
+    enhancement change feature fix test testing thread end loop thing idea goal milestone move
+    session pr target area validation verification review cleanup clean-up mission iteration
+    focus work-item
+ahead: next remaining pending outstanding open future upcoming immediate first required
+    recommended suggested planned deferred unfinished incomplete todo left still needed further
+    later proposed possible potential corrective human short-term medium-term long-term
+process: build implementation execution release migration deployment rollout merge launch work
+sequence: order sequence plan step queue path
+undecided: open pending deferred outstanding unresolved undecided remaining unmade needed
+    required tbd your
+over: completed complete completion done finished fixed resolved solved closed shipped delivered
+    merged implemented landed accomplished achieved past previous superseded obsolete archived
+    history changed built deliverable addressed answered avoided accomplishment achievement
+    added passed
+plain: reference metadata citation traceability content glossary source statistic status
+    dimension score metric background overview architecture structure file command setup
+    appendix evidence example detail scope purpose credential link resource summary result
+    timeline rationale requirement criteria criterion scenario schema model url quote value
+    benefit fact preference environment infrastructure stack convention state progress template
+    inventory works working
+remarks: note context constraint discovery observation remark insight environment platform rule
+    contract consideration fact finding infrastructure boundary
+containers: factor log list summary note analysis assessment register overview mode section table
+    matrix report mitigation detail made taken found pending remaining left here remain open
+    known accepted forward
+holders: list summary overview log note table thing status state
+stop: and or to while when that which the we i you is are us me this these so as if until still
+    already has have not yet it its now a an your be requiring worth
+of: for from of by in on with within at before after during about regarding per
+"""
 
 
-def _words(
-    kind: str, *, title: str, column: str, label: str, sure: str = _NEVER, weak: str = _NEVER
-) -> Words:
-    sources = (
-        # Part of a compound such as `decision-core` or `non-blocking` is another word.
-        rf"(?<!\w-)\b(?:{title})(?!-?\w)".replace("{LAST}", _LAST),
-        rf"(?:{column})",
-        # A few words may precede the colon: "Risk R-01:", "Decision (final):".
-        rf"(?:{label})\b(?!-\w)(?:[^.:|\n]|\.(?=\w)){{0,40}}:(?=\s|$)",
-        rf"(?<!\w-)\b(?:{sure})\b",
-        rf"\b(?:{weak})\b",
-    )
-    return Words(kind, *map(any_of, sources))
+def _words() -> dict[str, frozenset[str]]:
+    """The rows of the vocabulary."""
+    rows = re.findall(r"^(\w+):((?:.|\n +)*)", _VOCABULARY, re.MULTILINE)
+    return {name: frozenset(words.split()) for name, words in rows}
 
 
-# The first kind that matches decides; where a heading names several, so does the item's form.
-WORDS: tuple[Words, ...] = (
-    _words(
-        QUESTION,
-        title=r"""
-        (?:open|pending|deferred|outstanding|unresolved|undecided|remaining|
-        unmade) (?:sub-?)?(?:questions?|points|decisions?|choices)|decisions? (?:open|pending|
-        deferred|undecided|tbd|unresolved)|questions|unresolved|unknowns?|uncertain(?:ty|ties)?|
-        unclear|undecided|to (?:decide|clarify|discuss|be (?:decided|determined|confirmed))|tbd|
-        decisions? (?:needed|required|to (?:make|take)|for (?:you|the user))|(?:needs?|awaiting|
-        waiting for|requires?) (?:your |user |human |a |an )?(?:input|decisions?|answers?|
-        confirmation|clarification|feedback)|(?:things|points|topics) to (?:decide|clarify|discuss|
-        confirm)|ask (?:the )?user|clarifications? needed|(?:for|to) discussion|discussion points|
-        need from (?:you|the user)
+_WORDS = _words()
+_NOUNS = {word: kind for kind in KIND_ORDER for word in _WORDS[kind]}
+_IDIOMS = {
+    kind: any_of(source)
+    for kind, source in {
+        QUESTION: r"""
+        \bto (?:decide|clarify|discuss|be (?:decided|determined|confirmed))\b|(?:needs?|awaiting|
+        requires?|waiting for) (?:your |user |human |an? )?(?:input|decisions?|answers?|
+        confirmation|clarification|feedback)\b|\bask (?:the )?user|\bneeds? from (?:you|the user)|
+        \bdecisions? (?:for|to) (?:you|the user|make|take)\b
         """,
-        column=r"(?:open |finalized |research )?questions?|unknowns?",
-        label=r"""
-        (?:open )?questions?|(?:open|pending) (?:sub-?)?(?:decisions?|points?)|unclear|unknown|
-        undecided|to decide|decision (?:needed|required|pending)|q\d*|tbd
+        BLOCKER: r"""
+        \Ablocking\b|\b(?:a)?waiting\b|\bcan(?:not|'t) (?:proceed|continue)|\b(?:must|
+        to) be (?:resolved|fixed|done) (?:first|before)|\bblocked (?:by|on)\b
         """,
-        sure=r"""
-        (?:it's |is |are |remains? )(?:still )?(?:unclear|an open question)|undecided|(?:the |one |
-        open |my )question (?:is|remains)|don't know (?:if|whether|why|how)|not sure (?:if|whether|
-        why|how|that)|to be (?:decided|determined|clarified)|tbd|(?:awaiting|pending|needs?|
-        waiting (?:for|on)) (?:a |an |the |your |user |\w+'s )?(?:\w+ )?decision|(?:not|
-        n't) (?:yet )?decided|(?:unclear|unknown) (?:whether|if|how|why|which|what)|
-        needs? to (?:decide|choose)|(?:user|you|we|team) (?:must|should|needs? to|has to|
-        have to) (?:now )?(?:decide|choose)
+        NEXT: r"""
+        \bwhat(?:'?s| is| still)? (?:left|next|remains?|open|remaining|pending|missing|needs?|to do|
+        you need to do)\b|\bleft to do\b|\bpick(?:ing)? up\b|\bwhere to (?:start|pick|resume)|
+        \b(?:start|resume|continue) (?:here|from|with|at|command)\b|\bnot (?:yet )?(?:started|
+        tested|verif\w+|done|implemented|built|written|pushed|deployed)\b|\A(?:build|verify|
+        implement|test|fix|deploy|check|validate|finish|ship|migrate|do)(?: (?:it|this|these|first|
+        now|next))?\Z|\b(?:should|must) do\b|\Ause (?:these|this) \w+ to\b|
+        \bneeds? (?:\w+ )?(?:test|review|fix|verif|check|work)\w*|\bloose ends\b|
+        \bnice[- ]to[- ]haves?\b|\bquick wins\b|\bmust do\b|\bdo(?:es)? (?:this|these|it|next|
+        first)\b|\bhorizon\b|\bcarry[- ]?(?:over|list)\b|\bwhen you (?:come|return|resume|pick)|
+        \blooking ahead|\b(?:come|coming|pick\w*) (?:back|next)\b|\bin progress\b|\bnext up\b|
+        \bfocus on\b|(?<!how )(?<!how you )\bto (?:validate|verify|do|apply|test|check|fix|
+        investigate|review|address|implement|resolve|add|build|write|finish|complete|ship)\b|
+        \bhow to (?:continue|resume|proceed)|\bnext \w+\Z|\w \b(?:should|must|shall)\W*\Z|
+        \byour (?:\w+ )?(?:tasks?|mission)\b|\A(?!(?:all|every\w*|each|any\w*)\b).*\b(?:should|must|
+        shall) (?!not\b|read\b)\w+.*:\Z
         """,
-        weak=r"questions?|unsure|wonder(?:ing)?",
-    ),
-    _words(
-        BLOCKER,
-        title=r"""
-        blockers?|blocked(?: by| on)?|blocking(?! \w+ (?:fix|fixed))|impediments?|obstacles?|
-        show-?stoppers?|(?:a)?waiting(?: (?:on|for).*)?|stuck|needs? from \w+|(?:can(?:not|
-        't)) (?:proceed|continue)|(?:must|to) be (?:resolved|fixed|done) (?:first|before)
+        GOTCHA: r"""
+        \b(?:do|must|should|can|does|did|doesn|don|didn|won|can)(?: not|'?t)\b|\bcannot\b|
+        \bwatch (?:out|for)|\bkeep in mind|\b(?:to|must|good to|worth) (?:know|note|remember|avoid|
+        watch)\w*|\bheads[- ]?up|\bhard way|\bbit (?:us|me)\b|\bdead ends?|\bwent wrong|\b(?:sharp|
+        rough) edges|\bblind spots?|\b(?:non-|not )obvious|\bhard (?:rules|constraints)|\b(?:flaky|
+        failing|broken|skipped) \w+|\bwhat (?:we|i)(?:'ve| have)? learned|\bedge cases\b|
+        \b(?:important|critical|known) (?:\w+ )?(?:notes?|details?|facts?|constraints?)\b|
+        \broot causes\b|\bfailed\b
         """,
-        column=r"blockers?|impediments?|blocked by",
-        label=r"""
-        (?:current |known |main |active )?blockers?|blocked(?: by| on)?|impediments?|waiting (?:on|
-        for)|stuck(?: on)?
+        DECISION: r"""
+        \bwhy (?:we|i) \w+|\b(?:chosen|selected|agreed|rejected|considered)\b|\b(?:approach|design|
+        strategy|scope|direction) (?:confirmed|decided|locked|chosen|taken)
         """,
-        sure=r"""
-        (?:is|are|am|we're|i'm) (?:currently )?(?:blocked|stuck) (?:by|on|until)|blocked (?:by|on|
-        until|because|due to|pending)|blocked(?= ?[\u2014\u2013:(-] ?\w)|waiting (?:for|on) \w+|
-        awaiting (?:\w+ ){0,3}(?:approval|access|credentials|sign-?off|keys?)|can(?:not|
-        't) (?:continue|proceed|go on)|can(?:not|'t) (?:deploy|test|run|merge|release|verify|start|
-        build|push) (?:[\w']+ ){0,6}(?:without|until|before)|(?:we're|we are|i'm|
-        \A)\W{0,4}stuck (?:on|at|because)|permission denied|access denied|can(?:not|
-        't) be \w+ (?:until|before|without)|(?:access|permission|generation|request) (?:is|was|
-        to \w+ is) denied|(?:no|without|lacks?|missing) (?:the )?(?:access|permissions?|
-        credentials) (?:to|for|on)
+        READING: r"""
+        \breading\b|\b(?:read|review) first\b|\b(?:to|must) read\b|\bfiles?\b.*\bto review\b|
+        \bdependencies for next\b
         """,
-    ),
-    _words(
-        DECISION,
-        title=r"""
-        decisions?(?: already)?(?: made| taken| log)?|assumptions?|resolutions?|choices made|
-        why we chose|(?:\w+ )?choices|(?:strategy|approach|design|direction|scope) (?:confirmed|
-        decided|locked)|agree(?:d|ments?)(?: (?:on|upon|approach|plan))?|deviations?|(?:accepted |
-        key )?trade-?offs(?: made| accepted)|accepted trade-?offs|design rationale|why (?:we|
-        i) (?:did|chose|use|picked|went).*|(?:chosen|selected) approach|approach (?:chosen|taken|
-        selected)|rejected (?:alternatives|approaches|options|ideas)|considered and rejected|
-        what (?:\w+ ){0,3}(?:decided|chose|agreed)|locked[ -]in|settled
-        """,
-        column=r"(?:key )?decisions?|recommended|assumptions?|choice|chosen|correct(?:ed)?",
-        label=r"""
-        (?:(?:key|technical|design|architectur\w+|final) )?decisions?(?! (?:id|documentation|
-        finali[sz]ed|status|date|makers?|owner|matrix|log|urgency|points?|needed|required|
-        criteria)\b)|decided|verdict|conclusion|recommendation(?! for)|fallback|assumptions?|
-        assumed|chose|choice
-        """,
-        sure=r"""
-        decided|chose|opted|settled on|went with|agreed to|(?:intentionally|
-        deliberately) (?:deferred|skipped|kept|omitted|excluded)|(?:was|were|is|are|been|we|
-        i) (?:chosen|adopted)|(?:chosen|adopted) (?:over|because|for|as)|the recommended \w+ is|
-        is recommended|(?:validated and|are) recommended
-        """,
-        weak=r"instead of|rather than|because|rejected|deferred|assum(?:ed|ing)|prefer(?:red)?",
-    ),
-    _words(
-        GOTCHA,
-        title=r"""
-        risks?|gotchas?|caveats?|warnings?|concerns?|gaps?|weak(?:ness(?:es)?| points?)|failures|
-        failure modes?|(?:what |approaches that )?(?:failed(?: (?:approaches|attempts|experiments|
-        ideas|solutions|tests?|checks?|builds?))?|did ?n[o']t work)|dead ends?|(?:technical )?debt|
-        limitations?|anti-?patterns?|pitfalls?|threats?|discrepanc(?:y|ies)|
-        watch[- ]?outs?(?: for)?|be careful|careful|to note|problems|bugs|(?:\w+ )?issues|
-        root causes|vulnerabilit(?:y|ies)|traps?|errors|insufficient|shortcomings|challenges|
-        difficulties|hurdles|drawbacks|workarounds|(?:sharp|rough) edges|blind spots?|regressions|
-        cautions?|hidden assumptions|(?:flaky|failing|broken|skipped) (?:tests?|checks?|builds?)|
-        edge cases|corrections|non-?goals|(?:doesn't|does not|not) work(?:ing)?|what(?: is|
-        's) (?:wrong|missing|broken)|broken|(?:do|must) not(?: (?:do|touch|change|break|repeat|use|
-        re-?\w+|modify|edit).*)?|what not to do|not to (?:do|touch|change)|don'?t(?:s| (?:touch|
-        repeat|do|change|use|forget|break|re-?\w+|modify|edit).*)?|never(?: do)?|hard (?:rules|
-        constraints)|invariants|non-negotiables?|lessons|learnings|what (?:we|
-        i)(?:'ve| have)? learned|things learned|quirks?|foot-?guns?|land-?mines?|(?:non-|
-        not )obvious(?: \w+)?|surprises?|heads[- ]?up|won't tell you|bit (?:us|me)|hard way|
-        (?:worth|good to) know(?:ing)?|keep in mind|(?:things )?(?:to|must) (?:know|watch(?: out)?|
-        remember|avoid)(?: for)?|remember{LAST}|reminders|known (?:\w+ )?(?:notes|constraints)|
-        (?:important|critical) (?:notes?|details|facts)
-        """,
-        column=r"""
-        (?:(?:known|critical|major|minor|open|high|medium|low) )?(?:risk|gap|concern|failure mode|
-        threat|pitfall|anti-pattern|issue|limitation|gotcha|caveat|warning|bug|problem|root cause|
-        debt)s?
-        """,
-        label=r"""
-        risks?|important|critical(?=:)|warning|caveat|discrepancy|gotcha|caution|beware|careful|
-        known (?:issue|gap|limitation|bug|problem)s?|key gap|gap|limitation|constraint|exposed|
-        note well|nb|pitfall|watch[- ]?out|problem|bug|trap|quirk|key (?:discovery|finding|insight|
-        learning)|critical (?:issue|note|detail)|lessons?(?: learned)?|heads[- ]?up|do not|don't|
-        never|reminder|blind spot|note(?=:)
-        """,
-        sure=r"""
-        watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|known (?:gaps?|
-        issues?|limitations?|bugs?)|highest-risk|must (?:not|never)|\A\W{0,4}(?:do not|don't|never)|
-        don't (?:use|forget|touch|change|run|rush|commit|edit|rely|assume|delete|remove|merge|push|
-        try|skip)|worth (?:knowing|noting|remembering)|silently (?:drop|fail|ignor|skip|swallow|los|
-        truncat|overwrit|miss|disabl|discard)\w*|(?:drop|fail|ignor|skip|swallow|los|truncat|
-        overwrit)\w* (?:\w+ ){0,3}silently|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|
-        without)|(?:has|have|had|performs?|with|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|
-        ing)?|validation|bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|
-        requires? (?:an? |the )?(?:running|manual|live|network|internet|actual)|
-        (?<!no longer )(?:is|are) (?:just |only )?a (?:placeholder|stub)|(?:placeholder|
-        stub) (?:until|implementation)|turns out|surprisingly|partially automated|(?:intentionally|
-        deliberately) (?:not|left|dis|asymm)\w*|should not be (?:deleted|removed|changed|modified|
-        committed|edited|touched|re-?\w+)|not (?:to be )?committed as-is|(?:should|must) (?:remain|
-        stay) \w+|(?:trip|catch|bite) you|easy to (?:miss|forget|overlook|break)|cost (?:us |
-        me )?time|(?:has|have) to be (?:re\w+|escaped|quoted|applied|set|passed|run) |
-        must be (?:applied|set|run|called|passed|kept|escaped|quoted|updated) \w+|can be (?:`?null|
-        none|empty|missing)|(?:won't|will not) work|only works (?:if|when|with|on)|(?:remember to|
-        be aware|note that|mind that)|will (?:break|fail|crash|lose|overwrite|drop)|or else|
-        causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|deadlock|leak)s?
-        """,
-        weak=r"""
-        risk|vulnerable|missing|lacks?|unvalidated|unverified|flaky|slow|wrong|hard-?coded|
-        workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|times out|50[0-4]
-        """,
-    ),
-    _words(
-        PATTERN,
-        title=r"patterns?|conventions?|guidelines|principles|house rules|style",
-        column=r"(?:code )?patterns?|conventions?|rule",
-        label=r"patterns?|conventions?|rule|principle|always",
-        sure=r"""
-        always (?:use|call|run|check|go through|pass|write|wrap|prefer|keep)|(?:the|this|our|
-        a) (?:\w+ )?pattern (?:is|here|we)|by convention|(?:follow|use|keep to|
-        stick to)s? the (?:\w+[- ]){1,3}(?:pattern|convention)
-        """,
-        weak=r"patterns?|convention|consistently",
-    ),
-    _words(
-        READING,
-        title=r"""
-        (?:mandatory|must|required|recommended|first|further|to) read(?:s|ing)?|reading|
-        files (?:you(?:'ll|'d)? (?:may |will )?(?:need )?)?to (?:read|review)|read first|
-        dependencies for next
-        """,
-        column=_NEVER,
-        label=r"read(?: first)?|see first|must read",
-    ),
-    _words(
-        NEXT,
-        title=r"""
-        next(?:{LAST}| agent| session| (?:\w+ ){0,2}(?:steps?|actions?|tasks?|work|items?|moves?|
-        order|priorit(?:y|ies))\b)|next up|(?:pick up|continue) (?:here|from|with)|remaining|
-        to resume|resume(?: (?:here|from|with|point|instructions|command|work|at)|{LAST})|resuming|
-        continu(?:e|ation){LAST}|whats? left|what (?:still )?remains|what needs (?:to happen|doing)|
-        what(?:'s| is) (?:left|next|open|remaining|pending|missing to)|start here|where to (?:start|
-        pick up)|picking up|first thing|immediate{LAST}|upcoming|to finish|outstanding|
-        what you need to do|must do|(?:your|immediate) (?:immediate )?tasks?|
-        not (?:yet )?(?:started|tested|verif(?:y|ied)|done|implemented)|(?:work|task) queue|
-        (?<!out )(?<!back )(?<!contingency )plan{LAST}|suggestions{LAST}|(?:build|work|merge|
-        execution|release|migration|deploy\w*|suggested|recommended|priority|roll-?out|
-        task) (?:order|sequence){LAST}|(?:\w+(?:ment|[^c]tion|ing)|release|setup|roll-?out|
-        recommended) steps{LAST}|critical path(?: items)?|required (?:changes|fixes|work)|focus on|
-        loose ends|(?:launch|pre-\w+) checklist|work left|left ?overs?{LAST}|tomorrow|
-        when you (?:come back|return|resume|pick)|(?:to|how to) start{LAST}|needs? (?:\w+ )?(?:test|
-        review|fix|verif|check|work)\w*|(?:un(?:tested|finished)|incomplete|parked|deferred|
-        in progress)(?:{LAST}| (?:work|items?|tasks?))|(?<!no )(?:clean-?up|work|changes|fixes|
-        tests?|testing|verification) (?:still )?(?:needed|required)|(?:still )?open(?: (?:threads|
-        ends|loops|items?|tasks?|work|todos?|prs?))|(?<![a-z] )open{LAST}|(?:still|is|are|
-        remains?) open{LAST}|(?:first|manual|pending|outstanding|open) (?:steps?|tasks?|work|
-        actions?|items?)|pending(?:{LAST}| (?:work|tasks?|items?|actions?|changes|steps?|fixes|
-        reviews?|tests?|testing|for|from|before|prs?|human|verification|implementation))|
-        still (?:needs?|to do|open|outstanding|required|missing)|then{LAST}|what to do|
-        do (?:this )?(?:next|first)|before (?:you )?(?:merg|ship|releas|deploy|launch)\w*|(?:later|
-        (?:short|medium|long)[- ]term|nice[- ]to[- ]haves?(?: \w+)?|quick wins){LAST}|your mission|
-        (?<![a-z] )next \w+{LAST}|(?:possible|future|suggested|potential) (?:improvements|
-        enhancements)|to be done|how to (?:continue|resume|proceed)|future(?: work)?|to-?dos?|
-        actions?(?:{LAST}| items?)|actions? (?:required|needed|pending)|should do|guidance|
-        recommendations?|instructions?|priorit(?:y|ies)|phasing|(?<!how )to (?:validate|verify|do|
-        apply|test|check|fix|investigate|review|address|implement|resolve|add|build|write|finish|
-        complete|ship)|left to do|follow[- ]?ups?|action items|treatment sequence|requirements for|
-        focus areas?|validation focus|backlog|work items|ordering|roadmap{LAST}|
-        implementation (?:order|plan|sequence|phases|steps)|(?:should|must|
-        shall)(?! read)(?=.*:$| do)
-        """,
-        column=r"""
-        (?:next |recommended |required |corrective )?(?:actions?|steps?)(?: needed| required)?|
-        to-?do|next steps?|test focus|validation approach|follow-?up|task
-        """,
-        label=r"""
-        to-?dos?|left(?=:)|(?:immediate )?next(?: steps?| up| actions?| tasks?)?|
-        actions?(?: items?)?|follow-?ups?|remaining|then|fixme|left to do|still to do|what (?:you|
-        we) need to do|your task|suggest(?:ion|ed (?:fix|change))|required (?:fix|change)
-        """,
-        sure=r"""
-        \A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?(?:should |must |
-        need to |will |have to |can )?(?=[a-z]+\b)|next (?:step|up|thing)|(?-i:TODO)|
-        (?<!n't )(?<!not )(?:still )?(?:needs? to|remains to) be \w+|still needs? (?:to )?\w+|
-        needs (?:review|testing|validation|verification|tests|docs)|(?:should|must|shall) (?:now |
-        next |then |be )?(?:validate|verify|confirm|focus|add|fix|write|test|check|implement|run|
-        update|review|document|investigate|executed|integrate|remove|replace|move|extend|decide|
-        finish|continue(?! \w+ing)|start|begin|wire|handle|make|create|build|cover|measure|
-        restructure|refactor|rename|migrate|split)(?!\w*ing)\w*
-        """,
-        weak=r"should|must|then|next|shall|needs? to|have to|later",
-    ),
+    }.items()
+}
+_RECEIVER = any_of(r"""
+    (?:\A|.*\b)(?:for|to) (?:the |your |any )?next (?:agent|session|developer|team)\b.*|
+    start here\b.*
+""")
+_SUPERSEDED = any_of(r"\b(?:superseded|obsolete|outdated|archived|no longer (?:valid|current))\b")
+_UNMADE = any_of(
+    r"\bdecisions?\b.*[(\u2014\u2013-] ?(?:still )?(?:open|pending|undecided|tbd|unresolved)\b"
 )
+_DESCRIBES = any_of(r"\b(?:what (?:was|we|i|got|this|it|the)|how (?:it|to|we|you))\b")
+_CONDITION = any_of(r"(?:if|when|in case|no|without)\b")
+# A state beside a name, in parentheses, after a dash or as a sign, says more than the name.
+_AHEAD_MARK = any_of(r"""
+    [(\[\u2014\u2013:-] ?(?:still )?(?:pending|to-?do|not (?:yet )?started|next|
+    planned)\b[^()]{0,20}[)\]]?\W{0,3}\Z|\A\W*[\u23f3\U0001f6a7\u2b1c]
+""")
+_OVER_MARK = any_of(r"""
+    [(\u2014\u2013:-] ?(?:now |all )?(?:100% )?(?:completed?|done|fixed|closed|resolved|shipped|
+    superseded)\b[^()]{0,12}\)?\W{0,3}\Z|\u2705
+""")
+_IMPERATIVE = any_of(
+    r"(?:fix|add|improve|implement|create|update|remove|enhance|refactor)\b(?! first)"
+)
+_ASIDE = re.compile(r"\([^()]{0,200}\)")
+_SIGNS = re.compile(r"^[^\w\s`\"'(\[<|/.~-][^\w`\"'(\[<|/.~-]*")
+_NUMBERING = re.compile(r"\A(?:\d{1,2}(?:\.\d{1,2})*[.):]? +)?(?:[^\w\s(\[\"'`<]+ ?)?")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"[a-z][a-z'-]*(?:\.[a-z]+)*|[^\sa-z'-]+")
+_PLURAL = re.compile(r"(?<=[a-z]{2})(?:(?P<y>ies)|(?<=ss)es|(?<![us])s)\Z")
+MAX_TITLE_WORDS = 8
+NEAR = 3
 
 
-BY_KIND = {words.kind: words for words in WORDS}
+def _plain(title: str) -> str:
+    """A heading or key in plain words: `nextSteps:` as `next steps:`."""
+    spaced = _CAMEL.sub(" ", title) if " " not in title else title
+    bare = _NUMBERING.sub("", spaced.replace("_", " ").replace("\u2019", "'"))
+    return _ASIDE.sub(" ", bare).strip(" *`").lower().replace(" term", "-term")
 
-# What the other columns of a table, keys of an object and labels below an item hold.
+
+def _stem(word: str) -> str:
+    match = _PLURAL.search(word)
+    return word[: match.start()] + ("y" if match["y"] else "") if match else word
+
+
+def _phrases(plain: str) -> Iterator[list[str]]:
+    """The phrases of a name, cut at signs and at words such as "in" and "for"."""
+    words: list[str] = []
+    is_skipped = False
+    for word in [*_WORD.findall(plain), ""]:
+        is_link = word in _WORDS["of"]
+        if word and word[0].isalpha() and not is_link and word not in _WORDS["stop"]:
+            words.append(word)
+            continue
+        if words and not is_skipped:
+            yield words
+        if is_link:
+            is_skipped = bool(words) and _stem(words[-1]) not in _WORDS["holders"]
+        elif word not in _WORDS["stop"] or word in ("and", "or"):
+            is_skipped = False
+        words = []
+
+
+@lru_cache(maxsize=2_000)
+def announced(name: str) -> Section:
+    """What one heading, key, column or label announces by itself."""
+    plain = _plain(name)
+    bare = plain.rstrip(": ")
+    if _UNMADE.search(name):
+        return Section((QUESTION,), "", "open decision", 0.9)
+    if _OVER_MARK.search(name):
+        return Section((), OVER)
+    if _AHEAD_MARK.search(name) and "decision" not in bare:
+        return Section((NEXT,), "", "pending", 0.8)
+    if not bare or _CONDITION.match(bare) or _IMPERATIVE.match(bare):
+        return Section((), PLAIN if bare.startswith("no ") else "")
+    found: dict[str, str] = {}
+    words = bare.split()
+    near = (
+        bare
+        if len(words) <= MAX_TITLE_WORDS
+        else " ".join(words[:NEAR]) + " | " + " ".join(words[-NEAR:])
+    )
+    near += ":" if plain.endswith(":") else ""
+    for kind, idiom in _IDIOMS.items():
+        if match := idiom.search(near):
+            found[kind] = match[0].strip()
+    phrases = list(_phrases(near))
+    for phrase in phrases:
+        _noun(phrase, found)
+    stems = {form for phrase in phrases for word in phrase for form in (word, _stem(word))}
+    return _weighed(found, stems, bare)
+
+
+def _noun(phrase: list[str], found: dict[str, str]) -> None:
+    """The kind of a phrase by its head and by the words before it."""
+    stems = [_stem(word) for word in phrase]
+    if "decision" in stems and set(stems) & _WORDS["undecided"]:
+        found.setdefault(QUESTION, " ".join(phrase))
+        return
+    while len(stems) > 1 and (
+        stems[-1] in _WORDS["containers"] | _WORDS["remarks"] or stems[-1].endswith("ed")
+    ):
+        stems.pop()  # what only holds the head
+    phrase = phrase[: len(stems)]
+    head, before = stems[-1], set(stems[:-1])
+    is_ahead = bool(before & _WORDS["ahead"]) or any(_NOUNS.get(word) == NEXT for word in before)
+    is_ahead = is_ahead or ("current" in before and phrase[-1] != head)
+    is_plan = head in _WORDS["sequence"] and (before & _WORDS["process"] or phrase == ["plan"])
+    text = " ".join(phrase)
+    if head in ("point", "choice") and before & _WORDS["undecided"]:
+        found.setdefault(QUESTION, text)
+    elif is_plan or (head in _WORDS["work"] and is_ahead):
+        found.setdefault(NEXT, text)
+    elif head == "item" and before:
+        _noun([*phrase[:-2], f"{stems[-2]}s"], found)
+    elif head in _NOUNS and (head not in _WORDS["plural"] or phrase[-1] != head):
+        found.setdefault(_NOUNS[head], text)
+
+
+def _weighed(found: dict[str, str], stems: set[str], bare: str) -> Section:
+    """The section of the kinds that were found: what is over isn't open any more."""
+    if QUESTION in found:
+        # "Open decisions" and "Awaiting a decision" are questions and nothing else.
+        asked = found[QUESTION]
+        found = {k: words for k, words in found.items() if k == QUESTION or words not in asked}
+        if "decision" in asked:
+            found.pop(DECISION, None)
+    is_fixed = "fixes" in stems and GOTCHA in found
+    is_over = (bool(stems & _WORDS["over"]) or is_fixed) and not re.search(
+        r"\b(?:not|un\w+|remaining)\b", bare
+    )
+    if is_over and DECISION not in found:
+        return Section((), OVER)
+    if is_over:
+        found = {DECISION: found[DECISION]}
+    if (
+        set(found) == {NEXT}
+        and _RECEIVER.fullmatch(bare)
+        and found[NEXT].startswith(("next", "start here"))
+    ):
+        return Section((), RECEIVER)
+    if found:
+        kinds = tuple(kind for kind in KIND_ORDER if kind in found)
+        return Section(kinds, "", found[kinds[0]], 0.9)
+    if _RECEIVER.fullmatch(bare):
+        return Section((), RECEIVER)
+    is_plain = bool(stems & _WORDS["plain"]) or _DESCRIBES.search(bare) is not None
+    mood = REMARKS if stems & _WORDS["remarks"] else PLAIN if is_plain else ""
+    return Section((), mood)
+
+
+def section_of(trail: Trail) -> Section:
+    """What the nearest of the headings, labels and keys above a block announces; one that fits no
+    kind inherits from those above it, and remarks do below gotchas. The title of the note announces
+    nothing.
+    """
+    if any(map(_SUPERSEDED.search, trail)):
+        return Section((), OVER)
+    mood = ""
+    for depth, title in enumerate(reversed(trail)):
+        if depth + 1 == len(trail) and not title.endswith(":"):
+            break
+        found = _announced_below(trail[: len(trail) - depth - 1], title, is_direct=not depth)
+        if mood == REMARKS and (found.mood or (found.kinds and GOTCHA not in found.kinds)):
+            break
+        if found.kinds or found.mood in (OVER, PLAIN):
+            return found._replace(confidence=0.9 - 0.05 * min(depth, 3))
+        mood = found.mood or mood
+    return Section((), mood)
+
+
+def _announced_below(above: Trail, title: str, *, is_direct: bool) -> Section:
+    """What a title announces below others; a sentence does only for what is directly below it."""
+    field = field_of(title) if title.endswith(":") else ""
+    if field or (not is_direct and len(_plain(title).split()) > MAX_TITLE_WORDS):
+        return Section((), PLAIN if field == "detail" else "")
+    parent = announced(above[-1]) if above else Section()
+    if _plain(title).rstrip(":") in _WORDS["undecided"] and DECISION in parent.kinds:
+        return Section((QUESTION,), "", "open decision")
+    if title[:1].isdigit() and parent.mood == OVER:
+        return parent  # one of the things that are done
+    return announced(title)
+
+
+def direct_section(trail: Trail) -> Section:
+    """What the heading or label directly above a block announces."""
+    return section_of((*([""] if trail else []), *trail[-1:])) if len(trail) > 1 else Section()
+
+
+def by_name(name: str) -> Cue | None:
+    """The kind announced by a column, a key or a label."""
+    bare = name.strip(" :*").replace("_", " ")
+    if len(bare.split()) > 5 or not _NAME.fullmatch(bare) or _FACT.fullmatch(bare):
+        return None
+    if column := _COLUMNS.fullmatch(bare):
+        return Cue(_GROUPS[str(column.lastgroup)], 0.9, bare.lower())
+    found = announced(bare)
+    return Cue(found.kinds[0], 0.9, found.words) if found.kinds else None
+
+
+_NAME = re.compile(r"[\w '\u2019/&#(),-]+")
+_GROUPS = {"d": DECISION, "g": GOTCHA, "n": NEXT, "q": QUESTION, "p": PATTERN}
+# As names these state a fact.
+_FACT = any_of(
+    r"open|plan(?: .*)?|build|verify|test|check|validate|deploy|fix|"
+    r"next (?!steps?|actions?|tasks?|up|moves?)\w+"
+)
+_COLUMNS = any_of(r"""
+    (?P<d>recommended|correct(?:ed)?(?: \S+)?|(?:\w+ ){0,3}choice)|(?P<g>error|constraint)|
+    (?P<n>(?:corrective |next |required )?(?:step|action|task)|action needed|test focus)|(?P<p>rule|
+    pattern)
+""")
+_LABELS = any_of(r"""
+    (?P<d>verdict|conclusion|recommendation|fallback|chose|assumed)|(?P<g>important(?: .*)?|
+    critical|note(?: well)?|nb|exposed|beware|key (?:discovery|finding|insight|learning))|
+    (?P<n>fixme|suggest(?:ion|ed (?:fix|change))|required (?:fix|change))|(?P<q>q\d*)|(?P<p>always)
+""")
+_TASK = any_of(r"\W*(?:task|step)\W*")
+
+
+def by_opening(text: str) -> Cue | None:
+    """The kind that a line names before its first colon."""
+    name, colon, rest = without_signs(text).partition(":")
+    if not colon or len(name) > 60 or rest[:1] not in ("", " ", "*") or _TASK.fullmatch(name):
+        return Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None
+    label = _LABELS.fullmatch(name.strip(" *"))
+    kind = _GROUPS[str(label.lastgroup)] if label else ""
+    if kind == DECISION and ORDER.match(rest) and name[:9].lower() == "recommend":
+        kind = NEXT
+    if kind == QUESTION and not is_asked(rest.strip()):
+        return None
+    cue = Cue(kind, 0.9, "") if kind else by_name(name)
+    return cue._replace(words=f"{name.strip().lower()[:59]}:") if cue else None
+
+
+def is_exact(cue: Cue | None) -> bool:
+    """Whether a line opens with a word or two alone, such as `Risk:` or `Open question:`."""
+    words = _ASIDE.sub("", cue.words).replace(" :", ":") if cue else ""
+    return words.endswith(":") and (words.count(" ") < 2 or words.startswith("important"))
+
+
+# Fields: what the other columns of a table, keys of an object and labels below an item hold.
 FIELDS = {
     "why": r"(?:\w+ )?(?:rationales?|reasons?|reasoning|justification|basis)|why\b.*|motivation|"
     r"because|evidence",
     "alternatives": r"(?:\w+ )?(?:alternatives?|options?)(?: \w+)?|(?:rejected|incorrect)(?: \S+)?|"
     r"(?:considered|instead of|over)(?: .*)?",
     "remedy": r"mitigations?\b.*|(?:\w+ )?fix(?:es)?(?: (?:applied|needed))?|.*resolution|"
-    r"treatment|prevention|workaround|enforcement|suggested.*|remedy|solution(?: needed)?|"
+    r"treatment|prevention\b.*|workaround|enforcement|suggested.*|remedy|solution(?: needed)?|"
     r"recommendation|how to (?:avoid|fix).*",
     "grade": r"severity|.*priority|likelihood|level|criticality|urgency",
     "status": r"status|state|result|verdict|outcome|pass(?:ed)?",
-    "aside": r"#|no\.?|nr\.?|num(?:ber)?|id|.* id|owner|agent|effort|source|origin|path|file|date|"
-    r"phase|tier|timing|loc|complexity|category|(?:estimated|expected) \w+|time(?: \w+)?|duration|"
-    r".*\bconsumer|timestamp|assign(?:ed|ee)?(?: to)?",
+    "aside": r"#|no\.?|nr\.?|num(?:ber)?|id|.* id|owner|agent|effort|source|origin|path|files?|"
+    r"date|phase|tier|timing|loc|complexity|category|"
+    r"(?:estimated|expected) \w+|time(?: \w+)?|duration|"
+    r".*\bconsumer|timestamp|assign(?:ed|ee)?(?: to)?|est(?:imate)?s?",
     "detail": r"impact|implementation|validation|testing|trade-?offs?|consequences?|benefits?|"
     r"details?|context|examples?|scope|implications?",
 }
@@ -314,80 +431,19 @@ _FIELDS = {name: re.compile(words, re.IGNORECASE) for name, words in FIELDS.item
 
 def field_of(name: str) -> str:
     """The field that a column, a key or a label names; empty if none."""
-    bare = name.replace("_", " ").strip(" *`")
+    bare = name.replace("_", " ").strip(" *`:")
     return next((field for field, words in _FIELDS.items() if words.fullmatch(bare)), "")
 
 
-# Headings below which nothing is announced by those above them.
-_REFERENCE = any_of(r"""
-    [\d. ]*(?:document (?:sections|control|history)|.*\bmetadata|citations?|references|
-    claim-to-source.*|change (?:history|log)|traceability.*|(?:table of )?contents|revision history|
-    glossary|sources?|.*\bstatistics.*|.*\bstatus|dimensions?|scoring bands|.*\bscores?|.*\bmetrics)
-""")
-_OTHER = any_of(r"""
-    (?:report structure|key content.*|.*integration points|dependencies|rationale|details|
-    configuration items.*|key mappings.*|consume|background|context|scope|overview|implementation|
-    purpose|acceptance criteria|examples?|evidence|result)s?:?
-""")
-_TELLING = any_of(r"""
-    \A\W*(?:completed|finished|done|previous|past)\b|\b(?:learned|remember|works|working|completed|
-    achieved|insights?|principles|facts|preferences|philosophy|success|benefits?|value|pain points?|
-    loves?|hates?|reminders?|symptoms|quotes?|decisions|shipped|merged|test (?:scenarios?|cases?|
-    data|accounts?)|(?:success|acceptance|exit) (?:criteria|metrics)|expected (?:results?|outcomes?|
-    behaviou?r)|can skip|already (?:done|handled|fixed)|no action|not needed|out of scope|
-    time (?:spent|tracking)|estimates|troubleshooting|rollback|examples?|credentials|timeline|
-    definition of done|scenarios)\b
-""")
-# "If anything is unclear:" announces no question, and "Completed next steps" no steps.
-_NO_TITLE = any_of(r"(?:if|when|in case|no)\b|\W*(?:completed|finished|done|previous|past)\b")
-_EVERY = any_of(r"(?:all|every\w*|each|any\w*)\b")
-# "For the next agent" has facts beside steps.
-_FACTS = any_of(r"\b(?:context|state|status|files|resources|references|results|time|contact)\b")
-_RECEIVER = any_of(r"\bnext (?:agent|session)\b|start here")
-_NEXT_SESSION = any_of(r"(?:the |recommended |suggested |proposed |planned )?next sessions?")
-_PENDING = any_of(r"""
-    (?<!decision )(?<!decisions )[(\[\u2014\u2013-] ?((?:still )?(?:pending|to-?do|
-    not (?:yet )?started|next))[)\]]?$
-""")
-_UNMADE = any_of(r"\b(decisions?) \((?:still )?(open|pending|undecided|tbd|unresolved)\)")
-_SOLVED = any_of(r"\b(?:fixe[sd]|(?<!un)resolved|(?<!un)solved|closed|addressed|answered)\b")
-_SUPERSEDED = any_of(r"\b(?:superseded|obsolete|outdated|no longer (?:valid|current|applies))\b")
-_ORDER_TITLE = any_of(r"""
-    \W*(?:\d+[.)] ?)?(?:build|verify|implement|test|fix|deploy|check|validate|finish|ship|migrate|
-    do)(?: (?:it|this|these|first|now|next))?|(?:\w+ )?tasks
-""")
-# The word that announces a kind ends its phrase: "errors in the log", but not "error handling".
-_TAIL = any_of(r"""
-    \s*(?:$|[^\w\s]|(?:\w+ed|remains?|logs?|list|summary|notes?|analysis|assessment|register|
-    overview|details?|items?|section|table|matrix|report|mitigations?|issues?|tasks?|problems?|and|
-    or|for|to|from|of|by|in|on|with|within|at|before|after|during|while|when|that|which|the|we|i|
-    you|is|are|still|us|me|found|identified|encountered|made|taken|resolved?|remaining|left|here|
-    this|so|as|per|if|until|about|regarding|learned|needed|pending|required)\b)
-""")
-# Sections of remarks, in which what restricts or surprises is a gotcha.
-_REMARKS = any_of(r"""
-    \b(?:notes|context|constraints?|discover(?:ies|y)|observations|remarks|insights?|environment|
-    platform|infrastructure|rules|contract|considerations|facts)\b
-""")
-_RESTRICTS = any_of(r"""
-    \b(?:not|cannot|never|only (?:if|when|works?|way|the)|must|requires?|unless|careful|beware|
-    deprecated|unsupported|intentional(?:ly)?|by design|on purpose|silently|duplicates?|flaky|
-    fails?|breaks?|exceeds?|workaround|limit(?:ed|ation)s?|key (?:insight|discovery|finding)|
-    note that)\b|n't\b
-""")
-_ASIDE = re.compile(r"\([^()]{0,200}\)")
-_SIGNS = re.compile(r"^[^\w\s`\"'(\[<|/.~-][^\w`\"'(\[<|/.~-]*")
-_NUMBERING = re.compile(r"\A(?:\d{1,2}[.)] +)?(?:[^\w\s(\[\"'`<]+ )?")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Sentences
 
-# The forms of an item: an order to do something, or a question.
 _VERBS = (
-    r"add|address|adjust|allow|analy[sz]e|apply|archive|ask|assess|assign|audit|backfill|begin|"
-    r"benchmark|bring|build|bump|calibrate|call|capture|change|check|choose|clean|clear|close|"
+    r"add|address|adjust|allow|analy[sz]e|apply|archive|ask|assess|assign|audit|backfill|"
+    r"begin|benchmark|bring|build|bump|calibrate|call|capture|change|check|choose|clean|clear|close|"
     r"collect|commit|compare|complete|configure|confirm|connect|consider|contact|continue|convert|"
     r"coordinate|copy|cover|create|cut|debug|decide|define|delegate|delete|deploy|design|determine|"
     r"disable|discuss|document|draft|drop|enable|ensure|escalate|evaluate|execute|expand|explore|"
-    r"export|expose|extend|extract|fill|finali[sz]e|find|finish|fix|follow|gate|generate|get|grant|"
+    r"export|expose|extend|extract|fill|finali[sz]e|find|finish|fix|focus|follow|gate|generate|get|grant|"
     r"handle|harden|hook|implement|import|improve|include|increase|inspect|install|integrate|"
     r"introduce|investigate|keep|launch|let|link|load|log|look|make|manage|map|measure|merge|"
     r"migrate|modify|monitor|move|notify|open|optimi[sz]e|parse|pass|patch|persist|pick|plan|polish|"
@@ -416,149 +472,82 @@ _ASKING = re.compile(
     r"do we|does|is it|can we)\b|.*\?[)\"'*_]*(?:$|\s[(\u2014-])|.*\b(?:or|vs\.?) .*\?",
     re.IGNORECASE | re.DOTALL,
 )
+# The first kind that matches decides.
+_SURE = {
+    QUESTION: r"""
+    (?:is |are |remains? )(?:still )?(?:unclear|an open question)|undecided|(?:the |one |open |
+    my )question (?:is|remains)|(?:don't know|not sure|unclear|unknown) (?:if|whether|why|how|which|
+    what)|to be (?:decided|determined|clarified)|tbd|(?:awaiting|pending|needs?|waiting (?:for|
+    on)) (?:a |an |the |your |user |\w+'s )?(?:\w+ )?decision|(?:not|n't) (?:yet )?decided|
+    needs? to (?:decide|choose)
+    """,
+    BLOCKER: r"""
+    (?<!not )(?<!nothing is )(?<!what's )blocked (?:by|on|until|because|due to|pending)|
+    (?:\A\W{0,4}(?:status:\W{0,4})?blocked|(?-i:BLOCKED))(?= ?[\u2014\u2013:(] ?\w| - \w)|(?:is|are|
+    we're|\A)\W{0,4}(?:currently )?stuck (?:on|at|by|because)|(?<!paused )waiting (?:for|on) \w+|
+    awaiting (?:\w+ ){0,3}(?:approval|access|credentials|sign-?off|keys?)|can(?:not|'t) (?:continue|
+    proceed|go on)|can(?:not|'t) (?:be )?(?:deploy|test|run|merge|release|verif|start|build|
+    push)\w* (?:[\w']+ ){0,6}(?:without|until|before)|(?:permission|access|generation|
+    request) (?:is |was |to \w+ is )?denied|(?:no|without|lacks?|missing) (?:the )?(?:access|
+    permissions?|credentials) (?:to|for|on)
+    """,
+    DECISION: r"""
+    (?<!what was )decided|chose|opted|settled on|went with|agreed to|(?:intentionally|
+    deliberately) (?:deferred|skipped|kept|omitted|excluded)|(?:was|were|is|are|been|we|
+    i) (?:chosen|adopted)|(?:chosen|adopted) (?:over|because|for|as)|the recommended \w+ is
+    """,
+    GOTCHA: r"""
+    watch out(?: for)?|be careful|beware(?: of)?|careful with|caveat|gotcha|known (?:gaps?|issues?|
+    limitations?|bugs?)|must (?:not|never)|\A\W{0,4}(?:do not|don't|never)|don't (?:use|forget|
+    touch|change|run|rush|commit|edit|rely|assume|delete|remove|merge|push|try|skip|trust)|
+    worth (?:knowing|noting|remembering)|silently \w+|(?:drop|fail|ignor|skip|swallow|los|truncat|
+    overwrit)\w* (?:\w+ ){0,3}silently|pitfall|(?:breaks|fails|crashes) (?:if|when|on|for|without)|
+    (?:has|have|had|performs?|there is|there are) no (?:\w+ ){0,3}?(?:check(?:s|ing)?|validation|
+    bounds|limits?|tests?|support|fallback|mechanism|handling|retry)|requires? (?:an? |
+    the )?(?:running|manual|live|network|internet|actual)|(?<!longer )(?:is|are) (?:just |
+    only )?a (?:placeholder|stub)|turns out|should not be (?:deleted|removed|changed|modified|
+    committed|edited|touched)|(?:trip|catch|bite) you|easy to (?:miss|forget|overlook|break)|
+    (?:won't|will not) work|only works (?:if|when|with|on)|remember to|be aware|will (?:break|fail|
+    crash|lose|overwrite)|or else|causes? (?:an? |the )?(?:\w+ ){0,3}(?:failure|error|crash|
+    deadlock|leak)s?
+    """,
+    PATTERN: r"""
+    always (?:use|call|run|check|go through|pass|write|wrap|prefer|keep)|(?:the|this|our|
+    a) (?:\w+ )?pattern (?:is|here|we)|by convention|(?:follow|use|keep to|
+    stick to)s? the (?:\w+[- ]){1,3}(?:pattern|convention)
+    """,
+    NEXT: r"""
+    \A(?:next|then|after that|afterwards|finally),? (?:you |we |i |someone )?(?:should|must|need to|
+    will|have to|can)|next (?:step|up|thing)|(?-i:TODO)|(?<!n't )(?<!not )(?:still )?(?:needs? to|
+    remains to) be \w+|still needs? (?:to )?\w+|needs (?:review|testing|validation|verification|
+    tests|docs)|(?:should|must|shall) (?:now |next |then |be )?(?:validate|verify|confirm|focus|add|
+    fix|write|test|check|implement|run|update|review|document|investigate|executed|integrate|remove|
+    replace|move|extend|decide|finish|start|begin|wire|handle|make|create|build|cover|measure|
+    refactor|rename|migrate|split)(?!\w*ing)\w*
+    """,
+}
+SURE = {kind: any_of(rf"(?<!\w-)\b(?:{source})\b") for kind, source in _SURE.items()}
+_HINTS = {
+    kind: any_of(rf"\b(?:{source})\b")
+    for kind, source in {
+        QUESTION: r"questions?|unsure|wonder(?:ing)?",
+        DECISION: r"instead of|rather than|because|rejected|deferred|assum(?:ed|ing)",
+        GOTCHA: r"risk|vulnerable|missing|lacks?|unverified|flaky|slow|wrong|hard-?coded|"
+        r"workaround|limitations?|gaps?|however|actually|re-?try|retries|time-?outs?|50[0-4]|"
+        r"times out",
+        PATTERN: r"patterns?|convention|consistently",
+        NEXT: r"should|must|then|next|shall|needs? to|have to|later",
+    }.items()
+}
+_THEN = any_of(r"\W*(?:next|then|after that|afterwards|finally)\b")
 _NO = any_of(r"\W*(?:no|nothing|none|neither)\b")
 _REPAIR = any_of(r"\W*(?:fix|resolve|repair|debug|investigate|implement|\w+ed)\b")
-
-MAX_TITLE_WORDS = 7
-MAX_SUBJECT_WORDS = 5
-_NEAR = 25
-
-
-def is_reference(title: str) -> bool:
-    """Whether a heading introduces facts about the note itself, such as references."""
-    return _REFERENCE.fullmatch(title.rstrip(": ")) is not None
-
-
-def is_superseded(trail: Trail) -> bool:
-    """Whether a heading says that what is below it no longer holds."""
-    return any(map(_SUPERSEDED.search, trail))
-
-
-def is_solved(title: str) -> bool:
-    """Whether a heading says that what is below it is over."""
-    return _SOLVED.search(title) is not None
-
-
-def is_exact(cue: Cue | None) -> bool:
-    """Whether a line opens with the word alone, such as `Risk:` or `Open question:`."""
-    words = _ASIDE.sub("", cue.words).replace(" :", ":") if cue else ""
-    return words.endswith(":") and words.count(" ") < 2
-
-
-def asks(step: str) -> bool:
-    """Whether a step is put as a question, or says that something is undecided."""
-    return step.endswith("?") or BY_KIND[QUESTION].sure.search(step) is not None
-
-
-def is_to_do(said: str) -> bool:
-    """Whether a sentence is put as an order, or says that something should be done."""
-    is_order = ORDER.match(said.replace(":", "", 1)) is not None
-    return is_order or BY_KIND[NEXT].sure.search(said) is not None
-
-
-def restricts(trail: Trail, said: str) -> bool:
-    """Whether something said among remarks restricts what may be done, or surprises."""
-    title = _plain(trail[-1]) if len(trail) > 1 and len(said.split()) > 4 else ""
-    if _FACTS.search(title.replace("context", "")):
-        return False
-    return _REMARKS.search(title) is not None and _RESTRICTS.search(said) is not None
-
-
-def by_heading(trail: Trail, said: str = "") -> Cue | None:
-    """The kind announced by the headings, labels and keys above a block; the nearest decides.
-
-    Where one names several, or what is `said` is put in another way, its form decides. Text in
-    parentheses doesn't count. Questions hold only directly below, or below labels and keys; other
-    kinds also below further headings. Facts for the next agent are no steps.
-    """
-    is_near = True
-    titles = [_plain(title) for title in reversed(trail)]
-    for depth, bare in enumerate(titles):
-        title = trail[-1 - depth]
-        is_title = depth + 1 == len(trail) and depth > 0  # it announces nothing
-        if is_title or is_reference(bare) or _OTHER.fullmatch(bare):
-            return None
-        if pending := _PENDING.search(title):
-            return Cue(NEXT, 0.8, pending[1].lower())
-        cues = list(_announced(bare))
-        pair = f"{bare} {titles[depth + 1]}".replace(":", "") if depth + 1 < len(titles) else ""
-        if BY_KIND[QUESTION].title.fullmatch(pair):
-            cues = [Cue(QUESTION, 0.9, bare)]  # what is open below decisions
-        elif title.endswith(":") and field_of(bare):
-            cues = []
-        if is_solved(bare) and any(cue.kind in (GOTCHA, BLOCKER, QUESTION) for cue in cues):
-            return None
-        is_fact = _RECEIVER.search(bare) and any(map(_FACTS.search, trail[len(trail) - depth :]))
-        # A heading that names decisions among other things holds for what is directly below it.
-        is_short = len(bare.split()) <= MAX_SUBJECT_WORDS
-        wide = () if is_fact else (NEXT, GOTCHA, BLOCKER, *((DECISION,) if is_short else ()))
-        cues = [cue for cue in cues if is_near or cue.kind in wide]
-        if cues and said and _is_fact_for_receiver(bare, cues[0], said):
-            cues = []
-        if cues:
-            return _by_form(cues, said)._replace(confidence=0.9 - 0.05 * min(depth, 3))
-        if _TELLING.search(bare):
-            return None
-        is_near = is_near and title.endswith(":")
-    return None
-
-
-def _is_fact_for_receiver(bare: str, cue: Cue, said: str) -> bool:
-    """Whether an item below a heading such as `For the next session` is a fact, not a step."""
-    is_addressed = _RECEIVER.search(cue.words) and not _NEXT_SESSION.fullmatch(bare)
-    return bool(is_addressed) and not _announced(_RECEIVER.sub("", bare)) and not is_to_do(said)
-
-
-@lru_cache(maxsize=1_000)
-def _announced(said: str) -> tuple[Cue, ...]:
-    """The kinds that a heading or key names, in the order of the table."""
-    found: list[Cue] = []
-    taken: list[tuple[int, int]] = []
-    is_long = len(said.split()) > MAX_TITLE_WORDS
-    for words in WORDS if not _NO_TITLE.match(said) else ():
-        match = words.title.search(said)
-        is_phrase = words.kind in (NEXT, READING)
-        if match is None or not (is_phrase or _TAIL.match(said, match.end())):
-            continue
-        if any(match.start() < end and start < match.end() for start, end in taken):
-            continue  # part of a longer name, such as "decision" in "open decisions"
-        taken.append(match.span())
-        is_modal = match[0].lower() in ("should", "must", "shall")
-        if is_modal and _EVERY.match(said):
-            continue  # a rule
-        # In the middle of a long line a word announces nothing.
-        if not is_long or is_modal or match.start() == 0 or match.end() >= len(said) - _NEAR:
-            found.append(Cue(words.kind, 0.9, match[0].lower()))
-    return tuple(found)
-
-
-def _by_form(cues: list[Cue], said: str) -> Cue:
-    """The kind of an item whose heading names several: a question, an order, or what its words say.
-    A plain order among questions is a step.
-    """
-    by_kind = {cue.kind: cue for cue in cues}
-    is_asked = _ASKING.match(said[:400]) or asks(said) or TO_DECIDE.match(said)
-    if QUESTION in by_kind and said and not is_asked:
-        if ORDER.match(said):
-            return by_kind[QUESTION]._replace(kind=NEXT)
-        return next((cue for cue in cues if cue.kind != QUESTION), cues[0])
-    if NEXT in by_kind and BLOCKER not in by_kind and ORDER.match(said):
-        return by_kind[NEXT]
-    words = by_words(said) if said and len(cues) > 1 else None
-    return by_kind.get(words.kind, cues[0]) if words else cues[0]
-
-
-def by_order(trail: Trail, said: str) -> Cue | None:
-    """Entries of a list below a heading such as `Verify` are steps, unless they are commands."""
-    title = trail[-1] if len(trail) > 1 else ""
-    is_order = _ORDER_TITLE.fullmatch(title) is not None and not said.startswith(("`", "$"))
-    return Cue(NEXT, 0.7, title.lower()) if is_order else None
-
-
-def _plain(title: str) -> str:
-    """A heading or key in plain words: `nextSteps:` as `next Steps`."""
-    spaced = _NUMBERING.sub("", _CAMEL.sub(" ", title) if " " not in title else title)
-    return _ASIDE.sub("", _UNMADE.sub(r"\1 \2", spaced)).replace("_", " ").strip()
+# Among remarks, what restricts or surprises is a gotcha.
+_RESTRICTS = any_of(r"""
+    \b(?:not|cannot|never|only (?:if|when|works?|way|the)|must|requires?|unless|careful|beware|
+    deprecated|unsupported|intentional(?:ly)?|by design|on purpose|silently|duplicates?|flaky|
+    fails?|breaks?|exceeds?|workaround|limit(?:ed|ation)s?|note that)\b|n't\b
+""")
 
 
 def snake_case(key: str) -> str:
@@ -571,47 +560,41 @@ def without_signs(text: str) -> str:
     return _SIGNS.sub("", text, count=1)
 
 
-def by_column(name: str) -> Cue | None:
-    """The kind announced by the name of a column or member."""
-    named = _ASIDE.sub("", name.replace("_", " ")).strip()
-    return _first_cue(0.9, ((words.kind, words.column.fullmatch(named)) for words in WORDS))
+def asks(said: str) -> bool:
+    """Whether something is put as a question, or says that it is undecided."""
+    return said.endswith("?") or SURE[QUESTION].search(said) is not None
 
 
-def by_name(name: str) -> Cue | None:
-    """The kind announced by a label, with or without further words: `Open question for Ann`."""
-    return by_column(name) or by_opening(f"{name}:")
+def is_asked(said: str) -> bool:
+    """Whether something listed among questions is one by its form."""
+    return bool(_ASKING.match(said[:400]) or asks(said) or TO_DECIDE.match(said))
 
 
-def by_opening(text: str) -> Cue | None:
-    """The kind that a line names before its first colon."""
-    bare = without_signs(text)
-    cue = _first_cue(0.9, ((words.kind, words.label.match(bare)) for words in WORDS))
-    if cue and cue.kind == GOTCHA and is_solved(cue.words):
-        return None
-    if cue and cue.words == "recommendation:" and ORDER.match(bare, len(cue.words)):
-        cue = cue._replace(kind=NEXT)
-    return cue or (Cue(GOTCHA, 0.8, "\u26a0") if text.startswith("\u26a0") else None)
+def restricts(said: str) -> bool:
+    """Whether a remark restricts what may be done, or surprises."""
+    return len(said.split()) > 4 and bool(_RESTRICTS.search(said)) and not _REPAIR.match(said)
 
 
 def by_words(text: str) -> Cue | None:
     """The kind shown by the words of a sentence."""
     if text.endswith("?"):
         return Cue(QUESTION, 0.7, "?")
+    if _THEN.match(text) and ORDER.match(text):
+        return Cue(NEXT, 0.6, text.split(maxsplit=1)[0].lower().rstrip(","))
     # "No field needs to be added" is nothing to do, "Fix the crash when it starts" no warning.
     excluded = (NEXT, BLOCKER) if _NO.match(text) else (GOTCHA,) if _REPAIR.match(text) else ()
-    told = (words for words in WORDS if words.kind not in excluded)
-    return _first_cue(0.6, ((words.kind, words.sure.search(text)) for words in told))
+    return _first(SURE, text, 0.6, excluded)
 
 
 def by_hints(text: str) -> Cue | None:
     """The kind that a sentence hints at: too weak to record, enough to ask about."""
-    return _first_cue(0.3, ((words.kind, words.weak.search(text)) for words in WORDS))
+    return _first(_HINTS, text, 0.3)
 
 
-def _first_cue(
-    confidence: float, matches: Iterable[tuple[str, re.Match[str] | None]]
+def _first(
+    table: dict[str, re.Pattern[str]], text: str, confidence: float, excluded: tuple[str, ...] = ()
 ) -> Cue | None:
-    for kind, match in matches:
-        if match:
+    for kind, pattern in table.items():
+        if kind not in excluded and (match := pattern.search(text)):
             return Cue(kind, confidence, match[0].strip().lower()[:60])
     return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from passdown.core.kinds import NOT_STATED
 from passdown.core.names import normal_path, path_problems
 from passdown.imports.note_blocks import Block, LineIndex, NoteItem, clean, lines_of, storable
-from passdown.imports.note_cues import NEXT, READING, any_of, by_heading, snake_case
+from passdown.imports.note_cues import NEXT, READING, any_of, section_of, snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ MAX_MARKS = 6
 _WORD = re.compile(
     r"[^\s`\"'<>()\[\]{}|,;*=\u2500-\u257f\u2018-\u201d]+(?:\[[\w.-]{1,40}\][^\s`\"'<>()\[\]{}|,;*=]*)*"
 )
-_LINES = re.compile(r"(?::|#L?)(\d{1,9})(?:[-:]L?(\d{1,9}))?$")
+_LINES = re.compile(r"(?::|#L?)(\d{1,9})(?:[-:]L?(\d{1,9}))?$|::\w+$")
 _ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9_]{0,9})$")
 _PART = re.compile(r"[\w.@+~ \[\]-]+", re.UNICODE)
 _BOXED = re.compile(r"[\u2502\u2503|].*[\u2502\u2503|]\s*$")
@@ -148,7 +148,7 @@ def _mentions(text: str, start: int, end: int, *, is_code: bool = False) -> Iter
         around = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
         is_path = _is_path(slashed, is_marked=is_code or "`" in around)
         if is_path and not (is_code and _is_drawn(text, match)):
-            spelled = f"{lines[1]}-{lines[2] or lines[1]}" if lines else ""
+            spelled = f"{lines[1]}-{lines[2] or lines[1]}" if lines and lines[1] else ""
             yield _Mention(slashed, at, at + len(path), spelled)
 
 
@@ -252,9 +252,10 @@ def _described(text: str, block: Block, found: _Mention, keys: list[str]) -> _Me
     change, cue = _change(text, block, found, keys)
     kind = {"created": "files_created", "": "artifacts"}.get(change, "files_modified")
     if not change:
-        reads = by_heading(block.trail[-2:])
         before = text[max(block.start, found.start - 40) : found.start]
-        if (reads and reads.kind == READING) or re.search(r"\bread\b", before, re.IGNORECASE):
+        if READING in section_of(block.trail).kinds or re.search(
+            r"\bread\b", before, re.IGNORECASE
+        ):
             kind, cue = "dependencies_for_next", "read"
     is_ticked = text[found.start - 1 : found.start] == "`"
     confidence = 0.9 if "/" in found.path else 0.85 if is_ticked or block.form == "code" else 0.7
@@ -275,8 +276,7 @@ def _change(text: str, block: Block, found: _Mention, keys: list[str]) -> tuple[
     """What became of a file and the word that says so: by another cell of its row, by a key, by the
     words before or after it, or by the heading.
     """
-    above = by_heading(block.trail)
-    is_planned = block.check == "todo" or (above is not None and above.kind == NEXT)
+    is_planned = block.check == "todo" or NEXT in section_of(block.trail).kinds
     said = _beside(block, found) if block.form == "row" else []
     verbs = [_VERBS.fullmatch(each) if keys else _VERBS.match(each) for each in said]
     verbs += [_CHANGE_KEY.fullmatch(key) for key in reversed(keys)]

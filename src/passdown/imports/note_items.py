@@ -204,9 +204,10 @@ def _sentence_parts(kind: str, text: str, *, is_listed: bool) -> _Parts:
 def _without_opening(kind: str, text: str) -> str:
     """`Risk: the disk is slow` as `the disk is slow`; other text before a colon is kept."""
     bare = cues.without_signs(text)
-    match = cues.BY_KIND[kind].label.match(bare)
-    is_short = match is not None and " " not in match[0].strip()
-    return bare[match.end() :].strip() or text if match and is_short else text
+    cue = cues.by_opening(bare)
+    is_short = cue is not None and cue.kind == kind and cue.words.endswith(":")
+    is_short = is_short and " " not in bare.partition(":")[0].strip(" *")
+    return bare.partition(":")[2].strip() or text if is_short else text
 
 
 def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
@@ -297,8 +298,8 @@ def _main_column(cells: Sequence[Cell], kind: str) -> str:
     summaries = (*_SUMMARY, *(("selected",) if kind == DECISION else ("description", "text")))
     for cell in cells:
         name = cell.name.replace("_", " ")
-        is_named = kind in cues.BY_KIND and cues.BY_KIND[kind].column.fullmatch(name)
-        if not name or is_named or name.lower() in summaries:
+        cue = cues.by_name(name) if not cues.field_of(name) else None
+        if not name or (cue and cue.kind == kind) or name.lower() in summaries:
             return cell.name
     about = [c for c in cells if not cues.field_of(c.name) and not _is_figure(c.text)]
     about = about or [c for c in cells if cues.field_of(c.name) == "alternatives"]
@@ -308,25 +309,19 @@ def _main_column(cells: Sequence[Cell], kind: str) -> str:
 # Items
 
 _NOTHING = cues.any_of(r"""
-    -*|(?:none|n/?a|nothing|not applicable|met|pass(?:ed)?)\b(?:.{0,25}|
+    -*|(?:none|n/?a|nothing|not applicable|met|
+    pass(?:ed)?)\b(?:.{0,40}|
     \s?[.,;:!(\u2013\u2014-].{0,80})|(?:no|yes|ok|true|false)\W*|no (?:\w+ )?(?:blocker|issue|risk|
     question|problem|concern|work|task|item)s?\b.{0,25}
 """)
-# Sections that describe: what was done, what there is, what would prove it. Words such as "must" or
-# "never" in them are no items.
-_DESCRIBING = cues.any_of(r"""
-    \b(?:complet(?:ed|e|ion)|done|finished|implemented|fix(?:es|ed)|resolved|change[sd]|what (?:was|
-    we|i|got|this|it|the)|overview|background|architecture|structure|how (?:it|to|we)|results?|
-    evidence)\b
-""")
 _CRITERIA = cues.any_of(r"""
-    \b(?:(?:test|testing|qa|verification|validation|review|manual)[\w ]{0,20} (?:checklist|
-    scenarios?|cases?|criteria)|(?:acceptance|success|exit|completion) (?:criteria|metrics)|
+    \b(?:(?:test|testing|qa|verification|validation|review|manual)[\w ]{0,20} (?:scenarios?|cases?|
+    criteria)|(?:acceptance|success|exit|completion) (?:criteria|metrics)|
     definition of done|done when)\b
 """)
 _OVER_MARK = cues.any_of(r"""
-    \((?:resolved|fixed|closed|done|completed?)\)|\u2705|\b(?:is|are) now \w+(?:ed|ne)\b|
-    [\u2014\u2013:-] ?(?-i:COMPLETED?|DONE|CLOSED|FIXED|RESOLVED)\b
+    \((?:resolved|fixed|closed|done|completed?)\)|[\u2705\u2714\u2713]|\b(?:is|are) now \w+(?:ed|
+    ne)\b|[\u2014\u2013:-] ?(?-i:COMPLETED?|DONE|CLOSED|FIXED|RESOLVED)\b
 """)
 _ANSWERED = cues.any_of(r"""
     \?\W{0,6}(?:answer|resolved|decided|yes\b|no\b|confirmed|\u2192|->|\u2705)|\((?:resolved|
@@ -345,10 +340,6 @@ _COMPARING = cues.any_of(r"pros?|cons?|advantages?|disadvantages?|pros (?:and|&|
 _CHOICE_COLUMN = cues.any_of(r"""
     (?:\w+ )?(?:option|choice|selection|technology|tech|tool|library|approach|pick|alternatives?)s?
 """)
-_CHOICE_HEADING = cues.any_of(r"\b(?:choice|decision|chosen|approach)\b")
-_MISSING = cues.any_of(r"""
-    (?:missing|absent|broken|failed|failing|not (?:implemented|started|done)|unsupported)\b.*
-""")
 _UNDONE = cues.any_of(r"""
     \W*(?:pending|to-?do|not[_ ]started|open|in[_ -]progress|wip|planned|queued|next|partial(?:ly)?|
     incomplete|(?P<blocked>blocked))\b
@@ -356,16 +347,12 @@ _UNDONE = cues.any_of(r"""
 _TASK_NAME = cues.any_of(r"""
     (?:\w+ )?(?:tasks?|items?|steps?|phases?|features?|milestones?|work|name|title|story|ticket)
 """)
-_RANKED = cues.any_of(r"p[0-3]\b.*")
 _TICKET = re.compile(r"#\d{1,6}\b")
+# A label with one of these names no item: `Risk: low`, `Issue: #83`.
+_BARE = cues.any_of(r"#\d{1,6}\b.*|\W*(?:low|medium|high|minimal)\W*")
 _FORBIDDEN = re.compile(r"(?:do|must)[_ ]not|don'?t|never")
-_SHOUTED = re.compile(r"\W*[A-Z]{5,}\b")
 _BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*")
 _REMARK = re.compile(r"\*[^*\n].*[^*\n]\*|\[[^\[\]]{1,400}\]|_[^_\n].*_")
-_ABOUT_NOTE = cues.any_of(r"""
-    .*\bhow to (?:maintain|update|use) this (?:file|document|note)\b|(?:\w+ ){0,2}(?:rationale|
-    reason|note on \w+):
-""")
 _PROSE_KEYS = re.compile(
     r"(?:.*_)?(?:notes?|summary|comments?|description|details|message|remarks)"
 )
@@ -381,8 +368,6 @@ _VERDICT_FIRST = re.compile(
 )
 _VERDICT_NAME = cues.any_of(r"(?:test )?(?:status|result|verdict|outcome)s?")
 _ATTACHED = {"why": "rationale", "alternatives": "alternatives", "remedy": "mitigation"}
-_FINDINGS = cues.any_of(r"\b(?:findings|defects|review comments|observations)\b")
-_ISSUE_TITLE = cues.any_of(r"(?:issue|finding|bug|problem|defect|risk)\W{1,3}\d")
 _BLOCKING = cues.any_of(r"(?:severity|priority|impact):\W*block\w*\W*")
 _FIX = cues.any_of(r"(?:\w+ )?(?:fix|change|suggestion|recommendation|solution)")
 _FINDING_LABEL = cues.any_of(r"""
@@ -393,9 +378,7 @@ _NUMBERED_TITLE = cues.any_of(r"""
     \A(?:(?:step|task|item|action) )?#?\d{1,2}[.):]? *[\u2014\u2013:-]? *(?=\S+ \S)
 """)
 _WHY_QUESTION = re.compile(r"(why\b[^?:.]{0,120}\?)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
-
-MIN_BLOCKER = 8
-"""A blocker of fewer words only says that there is one."""
+_DESCRIBED = (cues.OVER, cues.PLAIN)
 
 
 class _ItemExtractor:
@@ -417,12 +400,6 @@ class _ItemExtractor:
     def take(self, block: Block, after: Sequence[Block]) -> None:
         """Take what a block says; `after` are the blocks that follow."""
         self._after = after
-        is_about = not self.is_report and block.trail and cues.is_reference(block.trail[-1])
-        is_said = block.form == "row" and _by_status(block) is not None
-        if block.form in ("text", "item"):
-            is_said = cues.is_exact(cues.by_opening(block.text))
-        if cues.is_superseded(block.trail) or (is_about and not is_said):
-            return
         if self._told and block.trail[: len(self._told)] == self._told:
             return  # the section is one item, which its heading names
         takers = {"row": self._row, "value": self._value, "item": self._item}
@@ -437,7 +414,7 @@ class _ItemExtractor:
         rest = Counter(trail for trail, _ in self._left)
         found = list(self.ambiguous)
         for trail, span in self._left:
-            taken = self._taken.get(trail, [])
+            taken = self._taken.get(_section(trail), [])
             if len(taken) >= rest[trail]:
                 found.append(span._replace(hint=taken[0], cue=(*trail, "the list")[-1][:60]))
         return sorted(found)
@@ -445,49 +422,27 @@ class _ItemExtractor:
     # Markdown
 
     def _heading(self, block: Block) -> None:
-        """Take a heading that is an item with what is below it: a decision with its reason, a
-        finding with labels such as `Evidence:`, an issue, a question or a blocker that has a number
-        or only text below it, or a numbered step below `Next steps`.
-        """
+        """Take a heading that is an item, with what is below it."""
         self._gate_line(block)
         section = (*block.trail, block.text)
         below = list(takewhile(lambda each: each.trail[: len(section)] == section, self._after))
-        if self._decision_heading(block, below, section) or not block.trail:
+        cue = _heading_cue(block, below) if block.trail else None
+        if cue is None or any(each.check for each in below):
             return
-        if _OVER_MARK.search(block.text) or any(each.check for each in below):
-            return
-        cue = _heading_cue(block, below)
-        if cue is None:
-            return
-        title = _NUMBERED_TITLE.sub("", block.text)
-        is_told = below and below[0].form == "text" and cue.words != "finding"
+        title = Cell("", _NUMBERED_TITLE.sub("", block.text), block.start, block.end)
+        labelled = [cell for each in below for cell in _labelled_fields(each)]
+        parts = _cell_parts(cue.kind, (title, *labelled), "")
+        is_told = below and below[0].form == "text" and not labelled
         about = storable(below[0].text) if is_told else ""
-        remedies = (_label(e.text)[1] for e in below if e.form != "label" and _is_remedy(e))
-        remedy = next(remedies, "")
-        if about and cue.kind != NEXT and len(title.split()) < 3:
-            title, about = f"{title}: {about}", ""  # the topic alone says too little
-        remedy = storable(remedy) if cue.kind == GOTCHA else ""
+        if about and cue.kind != NEXT and len(title.text.split()) < 3:
+            parts = parts._replace(text=f"{parts.text}: {about}")  # the topic alone says too little
+        elif about:
+            parts = parts._replace(why=about)
         whole = block._replace(end=below[-1].end) if below else block
-        self._keep(cue, _Parts(storable(title), about, remedy=remedy, grade=block.text), whole)
+        self._keep(cue, parts._replace(grade=parts.grade or block.text), whole)
         self._told = section
         for each in below:
             self._remedy(each, *_label(each.text))
-
-    def _decision_heading(self, block: Block, below: Sequence[Block], section: cues.Trail) -> bool:
-        """A heading below `Decisions` is a decision if a reason follows it."""
-        body = next((each for each in below[:3] if each.form in ("text", "item")), None)
-        if body is None or body.trail != section:
-            return False
-        above = cues.by_heading(block.trail[-1:])
-        cells = body.cells or (Cell(*_label(body.text), body.start, body.end),)
-        has_why = any(cues.field_of(cell.name) == "why" for cell in cells)
-        is_choice = _CHOICE_HEADING.search(block.text) or (above and above.kind == DECISION)
-        if not has_why or not is_choice:
-            return False
-        title = Cell("", re.sub(r"^[\d. ]+", "", block.text), block.start, block.end)
-        parts = _cell_parts(DECISION, (title, *cells), "")
-        self._keep(cues.Cue(DECISION, 0.8, "decision"), parts, block)
-        return True
 
     def _remedy(self, block: Block, name: str, said: str) -> None:
         """A fix or a suggestion that is put as an order is a step, too."""
@@ -496,103 +451,114 @@ class _ItemExtractor:
 
     def _lead(self, block: Block) -> None:
         """A line that leads to code below a heading for steps is a step."""
-        heading = cues.by_heading(block.trail[-1:]) if len(block.trail) > 1 else None
-        if not block.text.endswith(":"):
-            return
-        if heading and heading.kind == NEXT and self._after and self._after[0].form == "code":
-            self._add(heading._replace(confidence=0.6), block)
-        else:
-            self._sentences(block)
+        section = cues.direct_section(block.trail)
+        is_code = bool(self._after) and self._after[0].form == "code"
+        if block.text.endswith(":") and NEXT in section.kinds and is_code:
+            self._add(cues.Cue(NEXT, 0.6, section.words), block)
 
     def _item(self, block: Block) -> None:
-        if block.check == "done" or _is_nothing(block.text) or self._gate_line(block):
+        section, opening = cues.section_of(block.trail), cues.by_opening(block.text)
+        is_over = block.check == "done" or _is_nothing(block.text) or self._gate_line(block)
+        if is_over or self._is_fact(block, opening):
             return
-        words, opening = cues.by_words(block.text), cues.by_opening(block.text)
-        is_stuck = words is not None and words.kind == BLOCKER
-        if _is_fact(self.text[block.start : block.end]) and not is_stuck:
-            return
-        rest = block.text.partition(":")[2].strip(" `")
-        is_order = cues.ORDER.match(rest) is not None
+        is_order = cues.ORDER.match(block.text.partition(":")[2].strip(" `")) is not None
         if block.check == "todo":
             # "[ ] Constraint: no helper" is to be read, "[ ] Bug: fix the login" to be done.
-            if opening and cues.is_exact(opening) and not is_order:
-                self._add(opening, block)
-            elif not any(map(_CRITERIA.search, block.trail[-2:])):
-                self._add(cues.Cue(NEXT, 0.95, "[ ]"), block)
+            is_read = opening is not None and cues.is_exact(opening) and not is_order
+            is_step = not any(map(_CRITERIA.search, block.trail[-2:]))
+            cue = opening if is_read else cues.Cue(NEXT, 0.95, "[ ]") if is_step else None
+            if cue:
+                self._add(cue, block)
+        elif block.cells or not self._is_attached(block, section):
+            # "Bug: fix the login" among steps is one.
+            is_own = cues.is_exact(opening) or not section.kinds
+            is_own = is_own and not (NEXT in section.kinds and is_order)
+            self._entry(block, section, opening if is_own else None)
+
+    def _entry(self, block: Block, section: cues.Section, opening: cues.Cue | None) -> None:
+        """An entry of a list: of the kind that it names itself, else of its section's, else of what
+        its form says among remarks.
+        """
+        if _OVER_MARK.search(block.text[:200]) and DECISION not in section.kinds:
             return
-        heading = cues.by_heading(block.trail, block.text) or cues.by_order(block.trail, block.text)
-        is_place = opening is not None and "/" in rest and " " not in rest
-        if is_place or (not block.cells and self._is_attached(block, heading)):
-            return
-        # "Bug: fix the login" among steps is one.
-        is_step = heading is not None and heading.kind == NEXT and is_order
-        is_plain = heading is None or cues.is_exact(opening) or _SHOUTED.match(block.text)
-        if opening and not is_step and is_plain:
-            self._add(opening, block)
-        elif heading:
-            self._announced(heading, block)
-        elif cues.restricts(block.trail, block.text):
-            self._add(cues.Cue(GOTCHA, 0.6, "among remarks"), block)
+        if opening:
+            self._add_open(opening, block, section)
+        elif section.kinds:
+            self._announced(_by_form(section, block.text), block)
+        elif cue := _weak_cue(section, block.text):
+            self._add(cue, block)
         else:
             self._labelled(block)
 
-    def _announced(self, heading: cues.Cue, block: Block) -> None:
+    def _is_fact(self, block: Block, opening: cues.Cue | None) -> bool:
+        """Whether a line only states a place, or sender, receiver or outcome, and no blocker."""
+        rest = block.text.partition(":")[2].strip(" `")
+        if opening is not None and "/" in rest and " " not in rest:
+            return True
+        words = cues.by_words(block.text)
+        is_stuck = words is not None and words.kind == BLOCKER
+        return _is_fact(self.text[block.start : block.end]) and not is_stuck
+
+    def _add_open(self, cue: cues.Cue, block: Block, section: cues.Section) -> None:
+        """An item that names its own kind; what is fixed isn't a problem any more."""
+        rest = block.text.partition(":")[2].strip(" *")
+        is_open = section.mood != cues.OVER or cue.kind not in (GOTCHA, NEXT)
+        is_empty = _is_nothing(rest) or _is_figure(rest) or _BARE.fullmatch(rest)
+        if is_open and not is_empty:
+            self._add(cue, block)
+
+    def _announced(self, cue: cues.Cue, block: Block) -> None:
         """An item below a heading; a blocker that is put as an order is a step, too."""
-        if heading.kind == GOTCHA and _TICKET.match(block.text):
-            heading = heading._replace(kind=NEXT)  # issues of a tracker are work
-        over = {GOTCHA: _OVER_MARK, NEXT: _OVER_MARK, QUESTION: _ANSWERED}.get(heading.kind)
-        if over is None or not over.search(block.text[:200]):
-            self._add(heading, block, is_listed=True)
-            if heading.kind == BLOCKER and cues.ORDER.match(block.text):
-                self._add(heading._replace(kind=NEXT), block)
+        if cue.kind == GOTCHA and _TICKET.match(block.text):
+            cue = cue._replace(kind=NEXT)  # issues of a tracker are work
+        if cue.kind != QUESTION or not _ANSWERED.search(block.text[:200]):
+            self._add(cue, block, is_listed=True)
+            if cue.kind == BLOCKER and cues.ORDER.match(block.text):
+                self._add(cue._replace(kind=NEXT), block)
 
     def _paragraph(self, block: Block) -> None:
         raw = self.text[block.start : block.end].strip().splitlines()
         # A paragraph that is all in italics or brackets is a remark about the note.
         is_remark = all(_REMARK.fullmatch(line.strip(" >")) for line in raw)
-        if _is_nothing(block.text) or is_remark or _ABOUT_NOTE.match(block.text):
+        if _is_nothing(block.text) or is_remark:
             return
-        if not block.cells and self._is_attached(block, None):
+        section = cues.direct_section(block.trail)
+        if not block.cells and self._is_attached(block, cues.Section()):
             return
         opening, lines = cues.by_opening(block.text), remarks(self.text, block.start, block.end)
         is_colon = block.text.endswith(":")
         after = self._after[0] if self._after else None
         is_lead = after is not None and after.form in ("item", "row") and after.trail == block.trail
-        is_lead = is_lead or is_colon
-        heading = None if is_lead and len(lines) == 1 else cues.by_heading(block.trail[-1:])
         if block.cells and not is_colon:
             self._labelled(block)
         elif opening and len(lines) == 1 and not is_colon:
-            self._add(opening, block)
-        elif heading is None or len(block.trail) < 2:
+            self._add_open(opening, block, cues.section_of(block.trail))
+        elif not section.kinds or ((is_lead or is_colon) and len(lines) == 1):
             self._sentences(block)
         else:
             # What follows a line in bold explains it.
             is_led = len(raw) > 1 and _BOLD_LINE.fullmatch(raw[0].strip()) is not None
-            is_one = len(lines) < 2 or (is_led and heading.kind in (DECISION, GOTCHA, QUESTION))
+            is_one = len(lines) < 2 or (is_led and NEXT not in section.kinds)
             for start, end in [(block.start, block.end)] if is_one else lines:
-                self._remark(self._part(block, start, end), is_one=is_one)
+                self._remark(self._part(block, start, end), section, is_one=is_one)
 
-    def _remark(self, part: Block, *, is_one: bool) -> None:
-        """A line of a paragraph below a heading. A warning among steps is no step, nor is a warning
-        or a question below a list of decisions one; what follows a step explains it, unless it is
-        put as one.
+    def _remark(self, part: Block, section: cues.Section, *, is_one: bool) -> None:
+        """A line of a paragraph below a heading. What follows an item explains it, unless it says
+        another kind or is put as a step.
         """
-        opening, heading = cues.by_opening(part.text), cues.by_heading(part.trail[-1:], part.text)
-        # It may state something about an item, such as its effort.
+        opening, cue = cues.by_opening(part.text), _by_form(section, part.text)
         is_beside = cues.field_of(_label(part.text)[0]) in ("aside", "grade", "status", "detail")
         if opening and cues.is_exact(opening):
             self._add(opening, part)
-        elif heading and (is_one or not (part.text.endswith(":") or is_beside)):
-            is_more = heading.kind in self._taken.get(part.trail, ())
-            is_below = heading.kind == DECISION and is_more and not _NEXT_SENTENCE.search(part.text)
-            words = cues.by_words(part.text) if heading.kind == NEXT or is_below else None
-            if words and (words.kind == GOTCHA or (is_below and words.kind in MAIN)):
+        elif is_one or not (part.text.endswith(":") or is_beside):
+            is_more = cue.kind in self._taken.get(_section(part.trail), ())
+            words = cues.by_words(part.text) if cue.kind == NEXT or is_more else None
+            if words and words.kind != cue.kind and (is_more or words.kind == GOTCHA):
                 self._add(words, part)
-            elif is_more and heading.kind == NEXT and not cues.is_to_do(part.text):
-                self._hint(heading, part)
-            else:
-                self._add(heading._replace(confidence=0.6), part, is_listed=True)
+            elif is_more and cue.kind in (NEXT, QUESTION) and not (words or _is_put(part.text)):
+                self._hint(cue, part)
+            elif not _OVER_MARK.search(part.text[:200]) or cue.kind == DECISION:
+                self._add(cue._replace(confidence=0.6), part, is_listed=True)
 
     def _labelled(self, block: Block) -> None:
         """Labelled lines are one item: a decision if a reason is among them, else of the kind that
@@ -603,13 +569,13 @@ class _ItemExtractor:
             self._add(reasoned, block)
             return
         for cell in block.cells:
-            cue = cues.by_column(cell.name) if cell.name else cues.by_opening(cell.text)
+            cue = cues.by_name(cell.name) if cell.name else cues.by_opening(cell.text)
             if cue and cue.kind in MAIN:
                 self._keep(cue, _cell_parts(cue.kind, block.cells, cell.name), block)
                 return
         self._sentences(block)
 
-    def _is_attached(self, block: Block, heading: cues.Cue | None) -> bool:
+    def _is_attached(self, block: Block, section: cues.Section) -> bool:
         """Take what is labelled `Rationale`, `Mitigation` or the like, or is in a list below such a
         label, as a field of the item before it in its section; whether the block is of that sort.
         """
@@ -618,26 +584,16 @@ class _ItemExtractor:
         is_below = above.endswith((":", "?")) and cues.field_of(above.rstrip(": ")) in _ATTACHED
         if not label and is_below:
             name, label, said = above.rstrip(": "), cues.field_of(above.rstrip(": ")), block.text
-        if not label:
-            return False
-        is_detail = heading is None or heading.kind == DECISION
-        if label not in _ATTACHED and (block.form == "text" or not is_detail):
+        is_beside = label in ("aside", "grade", "status")
+        is_beside = is_beside or not section.kinds or DECISION in section.kinds
+        if not label or (label not in _ATTACHED and (block.form == "text" or not is_beside)):
             return False
         if label == "remedy":
             self._remedy(block, name, said)
         last = self._last_item(label, block)
-        if last is None:
-            return label not in ("detail", "remedy") and heading is not None
-        fields, field, said = last.fields, _ATTACHED.get(label, ""), storable(said)
-        is_decision = last.kind == DECISION
-        if field == "alternatives" and is_decision:
-            fields[field] = [*fields.get(field, ()), *_listed(said)]
-        elif said and said not in fields.get(field, said):
-            before = fields[field]
-            fields[field] = said if before == NOT_STATED else storable(f"{before}; {said}")
-        if others := _rejected(name) if label == "why" and is_decision else []:
-            known = fields.get("alternatives", [])
-            fields["alternatives"] = list(dict.fromkeys([*known, *map(storable, others)]))
+        if last is None or (label == "alternatives" and last.kind != DECISION):
+            return label not in ("detail", "remedy", "alternatives") and bool(section.kinds)
+        _attach(last, label, storable(said), name)
         return True
 
     def _last_item(self, label: str, block: Block) -> NoteItem | None:
@@ -656,6 +612,7 @@ class _ItemExtractor:
         """Take the sentences that say their kind. In a report, prose mostly describes what was
         done: only gotchas are taken.
         """
+        section = cues.section_of(block.trail)
         for start, end in sentences(self.text, block.start, block.end):
             place = self._part(block, start, end)
             said = place.text
@@ -664,15 +621,24 @@ class _ItemExtractor:
             cue = cues.by_opening(said) or cues.by_words(said)
             if cue and cue.words == "?" and self._is_answered(block, end):
                 cue = None
-            is_advice = block.form == "item" or cues.ORDER.match(said) is not None
-            if cue is None and is_advice and cues.restricts(block.trail, said):
-                cue = cues.Cue(GOTCHA, 0.55, "among remarks")
+            if cue is None and cues.ORDER.match(said):
+                cue = _weak_cue(section, said)
             if cue and cue.kind in (MAIN if not self.is_report else (GOTCHA,)):
-                self._add(cue, place)
-            elif hint := cue or cues.by_hints(said) or cues.by_heading(block.trail[-1:]):
+                self._sentence(cue, place, section)
+            elif hint := cue or cues.by_hints(said):
                 self._hint(hint, place)
             elif block.form == "item":
                 self._left.append((block.trail, NoteSpan(start, end, place.line, "", "")))
+
+    def _sentence(self, cue: cues.Cue, place: Block, section: cues.Section) -> None:
+        """A sentence that says its kind; in a section that describes, only what can't be meant
+        otherwise.
+        """
+        is_told = section.mood in _DESCRIBED and cue.kind in (GOTCHA, NEXT)
+        if (is_told and not cues.is_exact(cue)) or _OVER_MARK.match(place.text):
+            self._hint(cue, place)
+        else:
+            self._add(cue, place)
 
     def _is_answered(self, block: Block, end: int) -> bool:
         """Whether something follows a question in its block, or the next block is its answer."""
@@ -713,11 +679,9 @@ class _ItemExtractor:
             named, cue = answer, cues.Cue(DECISION, 0.8, answer.lower())
         fact = next((cell.text for cell in cells if cell.name == named), "")
         is_compared = not named and any(_COMPARING.fullmatch(cell.name) for cell in cells)
-        is_over = cue.kind == QUESTION and block.trail and cues.is_solved(block.trail[-1])
-        is_over = is_over or (cue.kind != DECISION and _is_settled(cue.kind, block))
-        if is_over or is_compared or (named and (_is_nothing(fact) or not fact)):
-            return
-        self._keep(cue, _cell_parts(cue.kind, cells, named), block)
+        is_over = cue.kind != DECISION and _is_settled(cue.kind, block)
+        if not (is_over or is_compared or (named and (_is_nothing(fact) or not fact))):
+            self._keep(cue, _cell_parts(cue.kind, cells, named), block)
 
     def _gate_row(self, block: Block) -> bool:
         """Take a row with a verdict, PASS or FAIL, as the result of a gate."""
@@ -737,16 +701,28 @@ class _ItemExtractor:
 
     def _row_cue(self, block: Block) -> tuple[str, cues.Cue | None]:
         """The column that shows a row's kind, if one does, and the cue."""
-        cells, above = block.cells, cues.by_heading(block.trail)
-        columns = [(c.name, cue) for c in cells if (cue := cues.by_column(c.name))]
+        cells, section = block.cells, cues.section_of(block.trail)
+        above = _by_form(section, "") if section.kinds else None
+        if above and above.kind == QUESTION and not any(cues.is_asked(c.text) for c in cells):
+            above = None
         if self.is_report:
-            return "", above or _row_by_cells(block)
+            by_cells = _row_by_cells(block)
+            is_work = above is not None and above.kind == NEXT
+            return "", by_cells if by_cells and is_work else above or by_cells
         # A column that only numbers, grades or locates its rows holds no figures.
         beside = ("aside", "grade", "status")
         figures = [c for c in cells if _is_figure(c.text) and cues.field_of(c.name) not in beside]
+        columns = [
+            (c.name, cue)
+            for c in cells
+            if (cue := cues.by_name(c.name)) and not cues.field_of(c.name)
+        ]
+        # A table of anti-patterns has a column "Pattern".
+        columns = [(n, cue) for n, cue in columns if cue.kind != PATTERN or not section.kinds]
+        if section.mood == cues.OVER:
+            columns = [(name, cue) for name, cue in columns if cue.kind == DECISION]
         if columns:
-            order = [each.kind for each in cues.WORDS]
-            named, cue = min(columns, key=lambda pair: order.index(pair[1].kind))
+            named, cue = min(columns, key=lambda pair: cues.KIND_ORDER.index(pair[1].kind))
             # Steps with times or costs are a measurement, not work to do.
             return ("", None) if cue.kind == NEXT and len(figures) > 1 else (named, cue)
         if len(cells) == 2 and _FACT_TABLE.fullmatch(cells[0].name):
@@ -768,13 +744,13 @@ class _ItemExtractor:
         is_short = len(block.text.split()) < 2 and not cues.ORDER.match(block.text)
         if is_short or _is_nothing(block.text):
             return
-        cue = cues.by_heading(block.trail, block.text)
-        if cue and cue.kind in MAIN:
+        section = cues.section_of(block.trail)
+        if section.kinds and section.kinds[0] in MAIN:
             # The lines of a block of YAML are an item each.
             opened = _YAML_LINES.match(self.text, block.start, block.end)
             lines = remarks(self.text, opened.end(), block.end) if opened else []
             for part in [self._part(block, *line) for line in lines] or [block]:
-                self._add(cue, part, is_listed=True)
+                self._add(_by_form(section, part.text), part, is_listed=True)
         elif _PROSE_KEYS.fullmatch(key):
             self._sentences(block)
 
@@ -782,7 +758,7 @@ class _ItemExtractor:
         """Keep an item, and what labels below it call a step, a question or a blocker."""
         if cue.kind not in MAIN:
             return
-        self._taken.setdefault(block.trail, []).append(cue.kind)
+        self._taken.setdefault(_section(block.trail), []).append(cue.kind)
         if block.cells:
             parts = _cell_parts(cue.kind, block.cells, "")
         else:
@@ -797,7 +773,7 @@ class _ItemExtractor:
 
     def _keep(self, cue: cues.Cue, parts: _Parts, block: Block) -> None:
         """Keep an item, once; a step that is a decision to take is an open question, too."""
-        if cue.kind == NEXT and (cues.TO_DECIDE.match(parts.text) or cues.asks(parts.text)):
+        if cue.kind == NEXT and (cues.TO_DECIDE.match(parts.text) or cues.asks(parts.text[:120])):
             self._keep(cues.Cue(QUESTION, 0.7, "decide"), _Parts(parts.text), block)
         fields = _fields(cue.kind, parts)
         main = str(fields.get(MAIN.get(cue.kind, "name"), ""))
@@ -805,17 +781,7 @@ class _ItemExtractor:
         said = f"{main} {fields.get('alternatives', '')}"
         if not main or (cue.kind, said) in self._said or _is_figure(main) or is_verdict:
             return
-        if self._is_doubtful(cue, block):
-            self._hint(cue, block)
-            return
         self._said.add((cue.kind, said))
-        is_bare = cue.kind == BLOCKER and main.lower().startswith("blocked")
-        if is_bare and len(main.split()) < MIN_BLOCKER and self._after:
-            # "Blocked: another team" states the fact; the cause is in the next paragraph.
-            cause = self._after[0]
-            if cause.form == "text" and cause.trail == block.trail:
-                fields["blocker"] = storable(f"{main.rstrip('.')}: {cause.text}")
-                block = block._replace(end=cause.end)
         section = _section(block.trail)
         span = (block.start, block.end)
         item = NoteItem(cue.kind, fields, span, block.line, cue.confidence, cue.words)
@@ -823,18 +789,56 @@ class _ItemExtractor:
         self._placed = [each for each in self._placed[-20:] if each[1] == section]
         self._placed.append((item, section))
 
-    def _is_doubtful(self, cue: cues.Cue, block: Block) -> bool:
-        """Whether it is an option where nothing is decided, or in a section that describes while no
-        heading announces its kind.
-        """
-        above = cues.by_heading(block.trail)
-        is_marked = cues.is_exact(cue) or block.check == "todo"
-        if cue.kind not in (GOTCHA, NEXT) or is_marked or self.is_report or above:
-            return False
-        return any(map(_DESCRIBING.search, block.trail[-2:]))
-
     def _hint(self, cue: cues.Cue, block: Block) -> None:
         self.ambiguous.append(NoteSpan(block.start, block.end, block.line, cue.kind, cue.words))
+
+
+def _by_form(section: cues.Section, said: str) -> cues.Cue:
+    """The kind of an item below a heading: where that names several, a question, an order, or what
+    its words say. A plain order among questions is a step.
+    """
+    kinds, first = section.kinds, cues.Cue(section.kinds[0], section.confidence, section.words)
+    if QUESTION in kinds and said and not cues.is_asked(said):
+        if cues.ORDER.match(said):
+            return first._replace(kind=NEXT)
+        return first._replace(kind=next((kind for kind in kinds if kind != QUESTION), QUESTION))
+    if len(kinds) < 2 or not said:
+        return first
+    if NEXT in kinds and BLOCKER not in kinds and cues.ORDER.match(said):
+        return first._replace(kind=NEXT)
+    words = cues.by_words(said)
+    return first._replace(kind=words.kind) if words and words.kind in kinds else first
+
+
+def _is_put(said: str) -> bool:
+    """Whether something is put as an order or a question."""
+    return cues.ORDER.match(said) is not None or cues.is_asked(said)
+
+
+def _weak_cue(section: cues.Section, said: str) -> cues.Cue | None:
+    """The kind of something said among remarks or facts for the receiver, by its form."""
+    if section.mood == cues.RECEIVER and cues.ORDER.match(said):
+        return cues.Cue(NEXT, 0.6, "for the receiver")
+    if section.mood not in (cues.REMARKS, cues.RECEIVER):
+        return None
+    words = cues.by_words(said)
+    if words and words.kind != NEXT:
+        return words
+    return cues.Cue(GOTCHA, 0.6, "among remarks") if cues.restricts(said) else None
+
+
+def _attach(item: NoteItem, label: str, said: str, name: str) -> None:
+    """Add a labelled text to the fields of the item that it is about."""
+    fields, field = item.fields, _ATTACHED.get(label, "")
+    is_decision = item.kind == DECISION
+    if field == "alternatives" and is_decision:
+        fields[field] = [*fields.get(field, ()), *_listed(said)]
+    elif said and said not in fields.get(field, said):
+        before = fields[field]
+        fields[field] = said if before == NOT_STATED else storable(f"{before}; {said}")
+    if others := _rejected(name) if label == "why" and is_decision else []:
+        known = fields.get("alternatives", [])
+        fields["alternatives"] = list(dict.fromkeys([*known, *map(storable, others)]))
 
 
 def _section(trail: cues.Trail) -> cues.Trail:
@@ -843,40 +847,48 @@ def _section(trail: cues.Trail) -> cues.Trail:
 
 
 def _heading_cue(block: Block, below: Sequence[Block]) -> cues.Cue | None:
-    """The kind of a heading that is an item itself, and not the name of a group."""
-    is_nested = len(block.trail) > 1
-    above = cues.by_heading(block.trail) if is_nested else None
-    direct = cues.by_heading(block.trail[-1:]) if is_nested else None
-    title = _NUMBERED_TITLE.sub("", block.text)
-    is_numbered = title != block.text
-    is_plain = all(each.form in ("text", "code", "label") for each in below)
-    has_groups = any(each.form in ("row", "heading") for each in below)
-    is_issue = above.kind == GOTCHA if above else any(map(_FINDINGS.search, block.trail[-1:]))
-    is_issue = is_issue or _ISSUE_TITLE.match(block.text) is not None
-    if is_issue and any(_FINDING_LABEL.fullmatch(_label_of(each)) for each in below):
+    """The kind of a heading that is an item itself, and not the name of a group: a decision with a
+    reason, a finding with labels such as `Evidence:`, or one below a heading that announces its
+    kind, with a number or with only text below it.
+    """
+    above, own = cues.section_of(block.trail), cues.announced(block.text)
+    is_empty = bool(below) and _is_nothing(below[0].text)
+    if cues.OVER in (own.mood, above.mood) or own.mood == cues.RECEIVER or is_empty:
+        return None
+    kind, labels = above.kinds[0] if above.kinds else "", {_label_of(each) for each in below}
+    opening = cues.by_opening(block.text)
+    if DECISION in (kind, opening and opening.kind):
+        if any(cue.kind == DECISION for label in labels if (cue := cues.by_name(label))):
+            return None  # a label below it states the decision
+        if any(cues.field_of(label) == "why" for label in labels):
+            return cues.Cue(DECISION, 0.8, "decision")
+    if any(each.form in ("row", "heading") for each in below):
+        return None
+    is_issue = kind == GOTCHA or above.mood == cues.REMARKS or GOTCHA in own.kinds
+    if is_issue and any(_FINDING_LABEL.fullmatch(label) for label in labels):
         is_blocking = any(_BLOCKING.fullmatch(each.text) for each in below)
         return cues.Cue(BLOCKER if is_blocking else GOTCHA, 0.8, "finding")
-    if has_groups:
-        return None
-    if direct and direct.kind in (GOTCHA, QUESTION, BLOCKER, DECISION):
-        is_stated = any(cues.by_name(_label_of(each)) for each in below)
-        is_stated = is_stated or cues.by_heading(("", block.text)) is not None
-        is_item = is_numbered or (is_plain and (bool(below) or len(title.split()) > 2))
-        is_item = is_item and not (is_stated and direct.kind == DECISION)
-        return direct._replace(confidence=0.8) if is_item else None
-    if above and above.kind == NEXT and below:
-        # A list directly below it holds the steps; text or code explains it.
-        is_order = cues.ORDER.match(title) is not None
-        is_told = is_plain or is_order or below[0].form in ("text", "code")
-        is_step = is_told if is_numbered else is_plain and is_order
-        return above._replace(confidence=0.8) if is_step else None
-    return None
+    is_item = kind in MAIN and not own.kinds and _is_item_title(kind, block.text, below)
+    return cues.Cue(kind, 0.8, above.words) if is_item else None
 
 
-def _is_remedy(block: Block) -> bool:
-    """Whether a block, or the label above it, says that it is the answer to an issue."""
-    above = (title.rstrip(": ") for title in block.trail[-1:])
-    return "remedy" in map(cues.field_of, (_label_of(block), *above))
+def _is_item_title(kind: str, text: str, below: Sequence[Block]) -> bool:
+    """Whether a heading in a section of its kind is one item; a list below a step has the steps."""
+    title = _NUMBERED_TITLE.sub("", text)
+    is_numbered = title != text
+    is_plain = all(each.form in ("text", "code", "label") for each in below)
+    if kind == NEXT:
+        is_told = bool(below) and (is_plain or below[0].form in ("text", "code"))
+        return is_told and (is_numbered or cues.ORDER.match(title) is not None)
+    return is_numbered or (is_plain and (bool(below) or len(title.split()) > 2))
+
+
+def _labelled_fields(block: Block) -> list[Cell]:
+    """What a block below a heading says about it: its labelled lines that name a field."""
+    cells = block.cells or (Cell(*_label(block.text), block.start, block.end),)
+    above = block.trail[-1].rstrip(": ") if block.trail[-1].endswith(":") else ""
+    named = (cell._replace(name=cell.name or above) for cell in cells)
+    return [cell for cell in named if cues.field_of(cell.name) in (*_ATTACHED, "grade")]
 
 
 def _label_of(block: Block) -> str:
@@ -891,28 +903,18 @@ def _label(text: str) -> tuple[str, str]:
     return (name.strip(), rest.strip()) if colon and len(name) < 40 else ("", text)
 
 
-def _by_status(block: Block) -> cues.Cue | None:
-    """A task that isn't done is a step, or a blocker."""
+def _row_by_cells(block: Block) -> cues.Cue | None:
+    """A row's kind by the status of a task, or by a reason."""
     is_task = any(_TASK_NAME.fullmatch(cell.name.replace("_", " ")) for cell in block.cells)
     status = next((c.text for c in block.cells if cues.field_of(c.name) == "status"), "")
-    match = _UNDONE.match(status) if is_task else None
-    return cues.Cue(BLOCKER if match["blocked"] else NEXT, 0.7, match[0].lower()) if match else None
-
-
-def _row_by_cells(block: Block) -> cues.Cue | None:
-    """A row's kind by the status of a task, a reason, something missing, or its rank."""
-    if by_status := _by_status(block):
-        return by_status
+    if match := _UNDONE.match(status) if is_task else None:
+        return cues.Cue(BLOCKER if match["blocked"] else NEXT, 0.7, match[0].lower())
     # Tests that are skipped and files to read have reasons, too.
     is_choice = any(_CHOICE_COLUMN.fullmatch(cell.name) for cell in block.cells)
     for cell in block.cells:
         name = cell.name.lower()
         if name == "rationale" or (is_choice and cues.field_of(name) == "why"):
             return cues.Cue(DECISION, 0.7, name)
-        if name in ("status", "state") and _MISSING.match(cell.text.strip(" *")):
-            return cues.Cue(GOTCHA, 0.7, cell.text.lower()[:60])
-        if name == "priority" and _RANKED.fullmatch(cell.text):
-            return cues.Cue(NEXT, 0.6, "priority")
     return None
 
 
