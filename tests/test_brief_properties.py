@@ -231,7 +231,7 @@ def a_case(seed: int, counts: dict[str, int], elsewhere: int, extra: list[str], 
     row = task_row(made, rng.randrange(1, 10_000))
     facts = BriefFacts(
         *(row, (("T-2", "open"),) * rng.randrange(6), ("T-3#b1",) * rng.randrange(3)),
-        *((), frozenset[str](), made.pages, {}, {}, ".passdown/state/T-1.json"),
+        *((), frozenset[str](), made.pages, {}, {}),
         *(made.told, stale),
     )
     # What an attacker can't know: the marker itself, of the first attempts.

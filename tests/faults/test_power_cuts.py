@@ -236,7 +236,6 @@ def test_no_interface_shows_a_wrong_state_after_a_power_cut(tmp_path: Path) -> N
         new, expected = path.read_bytes(), ws.state("T-1").document
         summary = ws.context.summary("T-1")
     ways: list[Callable[[Workspace], object]] = [
-        lambda ws: ws.brief("T-1", agent="coder", record=False),
         lambda ws: ws.brief("T-1", agent="coder", format="summary", record=False),
         lambda ws: ws.context.summary("T-1"),
         lambda ws: ws.files.state_file("T-1"),

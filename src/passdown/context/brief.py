@@ -256,10 +256,7 @@ def brief(
         left_out={rendering.KIND_NAMES[kind]: count for kind, count in page.left_out.items()},
         waiting=_waiting([*rest, *draft.known], parts, None if with_rest else MAX_WAITING),
         parts=_tokens_by_part(page, parts, counter) if _FRAME[-1] in steps else {},
-        reach=(
-            *(call_text(facts.names, what, task) for what in ("state", "show", "log")),
-            facts.state_file,
-        ),
+        reach=tuple(call_text(facts.names, what, task) for what in ("state", "show", "log")),
         warnings=() if lines else (_too_small(draft, budget, counter),),
         marker=page.marker,
     )

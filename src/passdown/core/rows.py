@@ -242,7 +242,6 @@ class BriefFacts(NamedTuple):
     older: Callable[[], Iterator[Sequence[ItemRow]]]
     totals: dict[str, int]
     elsewhere: dict[str, int]
-    state_file: str
     content: Callable[[ItemRow], ItemContent]
     stale: Callable[[ItemRow, ItemContent], tuple[str, ...]]
     handoffs: Mapping[tuple[str, int], str] = MappingProxyType({})

@@ -86,7 +86,6 @@ def facts_of(
     search: FactQuery,
     *,
     project: Project,
-    state_file: str,
 ) -> BriefFacts:
     """What a brief may show of a task; `handoffs` are its latest."""
     own = _ItemPool(reader, row, FIRST, search)
@@ -162,7 +161,6 @@ def facts_of(
             "h": row.header["counts"].get("h", 0),
         },
         elsewhere=elsewhere,
-        state_file=state_file,
         own=own_positions,
         memory_refs=tuple(said.get("memory_refs", ())),
         more_closed=len(closed[SHOWN_CLOSED:]),

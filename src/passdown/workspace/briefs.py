@@ -104,7 +104,6 @@ def brief_for(
                 handoffs,
                 FactQuery(agent, focus.labels, focus.related),
                 project=context.project,
-                state_file=context.state_location(task, row),
             )._replace(names=names)
             found = brief_texts.brief(
                 *(facts, agent, budget),
