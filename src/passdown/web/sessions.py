@@ -97,8 +97,10 @@ def form_value(token: str) -> str:
 
 
 def is_navigation(method: str, headers: Headers) -> bool:
-    """Whether a browser wants to show a page."""
-    return method in _SAFE_METHODS and any("text/html" in v for v in _values(headers, b"accept"))
+    """Whether a browser wants to show a page: any script may say that it accepts one."""
+    mode = next(iter(_values(headers, b"sec-fetch-mode")), "navigate")
+    accepts = any("text/html" in value for value in _values(headers, b"accept"))
+    return method in _SAFE_METHODS and mode == "navigate" and accepts
 
 
 def may_be_own_page(method: str, path: str, headers: Headers, token: str) -> bool:

@@ -200,7 +200,10 @@ def test_no_page_elsewhere_reads_the_api_with_the_cookie(server: Served, ws: Wor
     path = "/api/tasks/T-1/brief?agent=evil"
     assert asked(server, "GET", path, token, **beside).status == 403
     assert ws.context.deliveries("T-1") == []
-    assert asked(server, "GET", "/tasks/T-1", token, **beside).status == 200
+    assert asked(server, "GET", "/tasks/T-1", token, **beside).status == 403
+    link = {**beside, "Sec-Fetch-Mode": "navigate"}
+    assert asked(server, "GET", "/tasks/T-1", token, **link).status == 200
+    assert asked(server, "GET", path, token, **link).status == 403
     own = {**beside, "Sec-Fetch-Site": "same-origin"}
     assert asked(server, "GET", path, token, **own).status == 200
 

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from passdown.web.requests import ApiRequest
 
 _WIDTH, _BAR, _GAP, _LABEL = 720, 18, 8, 190
+_LETTERS = 28
 _NODES = 1_000
+_RUNS = 200
+_BRIEFS = 40
 _TAGS = 500
 _JOURNAL = 50
 
@@ -46,7 +49,8 @@ def bars(rows: Sequence[tuple[str, Sequence[tuple[int, str]]]], title: str) -> H
     drawn: list[Html] = []
     y = 0
     for label, parts in rows:
-        drawn.append(tag("text", label[:28], x=0, y=y + 13))
+        short = label if len(label) <= _LETTERS else f"{label[: _LETTERS - 1]}…"
+        drawn.append(tag("text", tag("title", label), short, x=0, y=y + 13))
         for number, name in parts:
             width = round((_WIDTH - _LABEL - 70) * number / most, 1)
             drawn.append(
@@ -73,14 +77,16 @@ def runs_page(call: ApiRequest) -> Page:
             f"{each['seconds']:.0f} s",
             ago(each["started_at"]),
         )
-        for each in found.items[:200]
+        for each in found.items[:_RUNS]
     ]
     damaged = [
         tag("p", str(each.get("message", "")), class_="bad finding") for each in found.damaged
     ]
     head = ("run", "status", "relay", "task", "leg", "why", "took", "started")
-    none = tag("p", "No relay has run here.", class_="empty")
-    return Page("Runs", tag("h1", "Runs"), *damaged, table(head, rows) or none, api="/api/runs")
+    none = "No relay has run here. passdown run RELAY --task TASK starts one."
+    listed = table(head, rows) or tag("p", none, class_="empty")
+    more = left_out(len(found.items) - len(rows))
+    return Page("Runs", tag("h1", "Runs"), *damaged, listed, more, api="/api/runs")
 
 
 def run_page(call: ApiRequest) -> Page:
@@ -220,11 +226,13 @@ def growth_page(call: ApiRequest) -> Page:
         except PassdownError:
             how = "passdown switch records how large a context is with and without Passdown."
             parts.append(tag("p", f"No switch of {task} was recorded. {how}", class_="note"))
-        briefs = [each for each in ws.context.deliveries(task, limit=40) if each.kind == "briefed"]
+        latest = ws.context.deliveries(task, limit=_BRIEFS)
+        briefs = [each for each in latest if each.kind == "briefed"]
         rows = [
             (f"{each.number} {each.agent}", [(int(each.tokens), "with")]) for each in briefs[::-1]
         ]
-        parts.append(section("Briefs", bars(rows, "Tokens of each brief")))
+        newest = f"among the last {_BRIEFS} deliveries" if len(latest) == _BRIEFS else None
+        parts.append(section("Briefs", bars(rows, "Tokens of each brief"), note=newest))
     else:
         parts.append(tag("p", "No agent was given anything yet.", class_="empty"))
     api = address("api", "tasks", task, "deliveries") if task else "/api/deliveries"
@@ -276,7 +284,7 @@ def knowledge_page(call: ApiRequest) -> Page:
         tag("h1", "Knowledge", tag("span", _counts(graph), class_="note")),
         _knowledge_form(graph, given),
         *(nodes if rows else [tag("p", none, class_="empty")]),
-        section("Journal", *_journal(journal)),
+        section("Journal", *_journal(journal), note=f"at most {_JOURNAL} of each kind"),
         loaded_later("audit", "/knowledge/audit", "Auditing…"),
         api=source,
     )

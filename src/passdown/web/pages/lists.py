@@ -37,6 +37,7 @@ _PAGE = 200
 _COLUMN = 50
 _MOST_SEARCHED = 10_000
 _TASKS_FOUND = 20
+_RESULTS = 30
 _KINDS = (
     *("decision", "pattern", "gotcha", "question", "blocker", "warning"),
     *("next_step", "handoff", "knowledge"),
@@ -211,7 +212,7 @@ class _CardMaker:
 def search_page(call: ApiRequest) -> Page:
     """Search as one types."""
     given = {n: str(call.arguments.get(n, "")) for n in ("query", "kind", "agent", "task", "live")}
-    results: object = tag("p", "Words, names, paths, tasks; by meaning where vectors are there.")
+    results: object = tag("p", "Type words, names, paths or a task's id.", class_="empty")
     if given["query"].strip():
         found = call.workspace.recall(
             given["query"],
@@ -219,10 +220,12 @@ def search_page(call: ApiRequest) -> Page:
             agent=given["agent"],
             task=given["task"],
             live_only=bool(given["live"]),
-            limit=30,
+            limit=_RESULTS,
             only_fitting=True,
         )
         rows = [*_found_tasks(call, given), *(_result(each) for each in found)]
+        best = f"These are the {_RESULTS} best. More words, or a kind or a task, find others."
+        rows += [tag("p", best, class_="note")] if len(found) == _RESULTS else []
         results = rows or tag("p", "Nothing fits.", class_="empty")
     form = tag(
         "form",

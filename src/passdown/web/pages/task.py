@@ -15,6 +15,7 @@ from passdown.web.pages.markup import (
     address,
     ago,
     field,
+    left_out,
     link,
     most_of,
     section,
@@ -38,6 +39,8 @@ LISTS = (
     *("reading", "warnings", "facts", "preconditions", "artifacts", "handoffs"),
 )
 _LOG = 40
+_DELIVERIES = 200
+_ASKED_AGENTS = 20
 _ITEMS = 200
 _SHOWN_OF_KIND = 8
 _LONG = 2_000
@@ -84,13 +87,14 @@ def task_parts(call: ApiRequest, *, is_file: bool = False) -> list[Html]:
     ws, name = call.workspace, call.arguments["task"]
     details, state = ws.task(name), ws.files.state_document(name)
     most = most_of(_LOG)
-    given = ws.context.deliveries(name, limit=most)
     before, old, new = (whole_number(call.arguments.get(n)) for n in ("before", "old", "new"))
     log = ws.log(name, limit=most, **({"before": before} if before else {}))
     older = address("tasks", name, before=log[-1].version) if len(log) == most else ""
+    since = log[-1].at if log and older else ""
+    until = [each.at for each in ws.log(name, limit=1, before=before + 1)] if before else []
     timeline = section(
         "Timeline",
-        *_timeline(name, log, given, _items_of(state)),
+        *_timeline(call, log, _items_of(state), since, *until),
         older and link(older, "Older records"),
         id="timeline",
     )
@@ -193,14 +197,21 @@ def _brief_form(state: Document, holder: str) -> list[Html]:
 
 
 def _timeline(
-    task: str, log: list[LogEntry], given: list[Delivery], items: list[Document]
+    call: ApiRequest, log: list[LogEntry], items: list[Document], since: str, until: str = "~"
 ) -> list[Html]:
-    """Records and deliveries, newest first."""
-    oldest = log[-1].at if log else ""
+    """Records and what agents were given in that time, newest first."""
+    task, most = call.arguments["task"], most_of(_DELIVERIES)
+    found = call.workspace.context.deliveries(task, limit=most)
+    given = [each for each in found if since <= each.at < until]
     entries = [(each.at, _record(each, items)) for each in log]
-    entries += [(each.at, _delivery(task, each)) for each in given if each.at >= oldest]
+    entries += [(each.at, _delivery(task, each)) for each in given]
     entries.sort(key=lambda entry: entry[0], reverse=True)
-    return [tag("ol", *(entry for _, entry in entries), class_="timeline")]
+    is_cut = len(found) == most and found[-1].at > since
+    cut = f"Of what agents were given, the last {most:,} are here; the API has all."
+    return [
+        tag("ol", *(entry for _, entry in entries), class_="timeline"),
+        tag("p", cut, class_="note") if is_cut else Html(),
+    ]
 
 
 def _record(entry: LogEntry, items: list[Document]) -> Html:
@@ -226,7 +237,7 @@ def _record(entry: LogEntry, items: list[Document]) -> Html:
             tag("span", f"v{entry.version} ", short_digest(entry.digest), " ", ago(entry.at),
                 class_="when"),
         ),
-        summary and tag("p", summary, class_="lead"),
+        summary and tag("p", text(summary, _LONG), class_="lead"),
         *(_few(letter, list(found)) for letter, found in kinds),
         id=f"v{entry.version}",
         class_="handoff" if handoff else "",
@@ -359,7 +370,7 @@ def item_page(call: ApiRequest) -> Page:
     ]
     record = [(name, tag("code", str(value))) for name, value in source.items() if value]
     agents = {each.agent for each in ws.context.deliveries(task, limit=200)}
-    told = [ws.context.why(where, agent=agent) for agent in sorted(agents)[:20]]
+    told = [ws.context.why(where, agent=agent) for agent in sorted(agents)[:_ASKED_AGENTS]]
     rows = [(each.agent, chip("given" if each.told else "not given"), each.reason) for each in told]
     return Page(
         where,
@@ -367,7 +378,9 @@ def item_page(call: ApiRequest) -> Page:
         tag("p", task_link(task)),
         section("Fields", table(("field", "value"), fields)),
         section("Record", table(("field", "value"), record)),
-        section("Who was given it", table(("agent", "", "why"), rows))
+        section(
+            "Who was given it", table(("agent", "", "why"), rows), left_out(len(agents) - len(rows))
+        )
         if rows
         else tag("p", "No agent was given a brief of this task.", class_="note"),
         api=address("api", "items", where),
