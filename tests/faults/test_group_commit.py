@@ -83,3 +83,14 @@ def test_a_shared_commit_that_fails_keeps_nothing_and_each_writer_may_try_again(
     assert ws.log(limit=100) == before
     acks = [again() for again in good]
     assert faults_of(ws, acks) == []
+
+
+@pytest.mark.promise("P-1")
+def test_a_writer_that_was_waited_for_and_never_came_holds_nobody_up(
+    ws: passdown.Workspace,
+) -> None:
+    """It was interrupted while it waited for its turn: the others commit without it."""
+    store: Any = ws._context.store  # pyright: ignore[reportPrivateUsage]
+    store._turns.waiting += 1
+    acks = [write(ws, task, f"h-{task}") for task in TASKS]
+    assert faults_of(ws, acks) == []

@@ -281,7 +281,7 @@ class _ItemPool:
             )
             for letter in self._kinds:
                 self._take(letter, NEWEST, first[letter])
-                self._compare(letter, search)
+            self._add_related(row, search)
             self._look_up(search.labels)
 
     def add(self, items: Sequence[ItemRow]) -> None:
@@ -315,16 +315,17 @@ class _ItemPool:
         self._oldest[letter] = found[-1].position if is_more and letter != "h" else 0
         self.add([item for item in found if self._holds(item, is_news=before == NEWEST)])
 
-    def _compare(self, letter: str, search: FactQuery) -> None:
+    def _add_related(self, row: TaskRow, search: FactQuery) -> None:
         """Look a little further back for what has to do with the next step."""
-        if letter not in WINDOW or self._next[letter] <= 1 or self._row is None:
-            return
-        task = self._row.task
-        titles = self._reader.titles_before(task, letter, self._next[letter], WINDOW[letter])
-        for index in search.related([item.title for item in titles], RELATED_ITEMS):
-            item = self._reader.item(task, letter, titles[index].ordinal)
-            if item is not None and self._holds(item):
-                self.add([item])
+        wanted: dict[tuple[str, int], int] = {}
+        for letter in self._kinds:
+            if letter in WINDOW and self._next[letter] > 1:
+                before = (row.task, letter, self._next[letter], WINDOW[letter])
+                titles = self._reader.titles_before(*before)
+                for index in search.related([item.title for item in titles], RELATED_ITEMS):
+                    wanted[letter, titles[index].ordinal] = titles[index].position
+        found = self._reader.items_at(row.task, *sorted({*wanted.values()})) if wanted else []
+        self.add([i for i in found if (i.letter, i.ordinal) in wanted and self._holds(i)])
 
     def _look_up(self, labels: Sequence[str]) -> None:
         if self._row is None or not labels or not self._row.header.get("labels"):
