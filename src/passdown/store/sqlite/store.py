@@ -91,9 +91,10 @@ class _Group:
         self._error = error
         self._ended.set()
 
-    def wait(self) -> None:
-        """Return once all is on disk; raises what kept it from being so."""
-        self._ended.wait()
+    def wait(self, seconds: float) -> bool:
+        """Whether all is on disk by then; raises what kept it from being so."""
+        if not self._ended.wait(seconds):
+            return False
         if isinstance(self._error, PassdownError):
             raise self._error
         if self._error is not None:
@@ -101,6 +102,7 @@ class _Group:
                 f"a transaction that was shared with another writer ended ({self._error})",
                 next_step="Nothing was written. Try again.",
             ) from self._error
+        return True
 
 
 class _Turns:
@@ -118,6 +120,8 @@ _LEVELS = {"EXTRA": 3, "NORMAL": 1, "OFF": 0}
 _BACKUP_PAGES = 2_000
 _MOST_MEMBERS = 32
 """So many writers share a commit at most: the first one waits for the last."""
+_PATIENCE_S = 0.1
+"""So long a writer waits for another one's commit before it looks whether anybody is at it."""
 _SYSTEM = {"db.system.name": "sqlite"}
 
 # In KiB, as SQLite counts it when negative: room for the upper levels of every index.
@@ -206,7 +210,8 @@ class SqliteStore:
                     yield writer
             finally:
                 self._leave(group, is_shared)
-            group.wait()
+            while not group.wait(_PATIENCE_S):
+                self._commit_if_left(group)
 
     def _enter(self, is_shared: bool) -> _Group:
         """Wait for the turn to write, and take part in the transaction that is open, if any."""
@@ -214,12 +219,11 @@ class SqliteStore:
         turns, lock = self._turns, self._lock
         with turns.counting:
             turns.waiting += is_shared
-        is_mine = lock.acquire(timeout=self._timeout_s)
-        with turns.counting:
-            turns.waiting -= is_shared
-            is_late = not is_mine and lock.acquire(blocking=False)
-        if is_late:  # whoever wrote last may have counted on this one
-            self._leave(turns.group, is_shared)
+        try:
+            is_mine = lock.acquire(timeout=self._timeout_s)
+        finally:
+            with turns.counting:
+                turns.waiting -= is_shared
         if not is_mine:
             raise busy_error(self.path, self._timeout_s)
         try:
@@ -270,6 +274,15 @@ class SqliteStore:
                 self._commit(group)
         finally:
             lock.release()
+
+    def _commit_if_left(self, group: _Group) -> None:
+        """Commit for a writer that was to do it and went away: it was interrupted, or gave up."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if group.is_open:
+                    self._commit(group)
+            finally:
+                self._lock.release()
 
     def _commit(self, group: _Group) -> None:
         """Make what all members wrote last."""
