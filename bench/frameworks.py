@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 FRAMEWORKS = {
     "pydantic_ai": "Pydantic AI",
+    "claude_agent_sdk": "Claude Agent SDK",
     "google_adk": "Google ADK",
     "agent_framework": "Agent Framework",
 }

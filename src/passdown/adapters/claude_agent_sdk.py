@@ -139,7 +139,9 @@ class Handoffs:
         if gates:
             return _decision("defer", f"{', '.join(gates)} waits for a person.")
         self.handed_to = result.command.to_agent
-        return _decision("allow", "")
+        # The SDK checks a call by the tool's schema after this; a handoff may have other fields.
+        needed = {"outcome": result.command.outcome, "summary": result.command.context_summary}
+        return _decision("allow", "", updatedInput=needed)
 
     async def _stop(self, *_: Any) -> Any:
         """The hook after a transfer: the sender's turn ends."""
@@ -158,8 +160,8 @@ def _content(text: str) -> JsonObject:
     return {"content": [{"type": "text", "text": text}]}
 
 
-def _decision(decision: str, reason: str) -> JsonObject:
-    output = {"hookEventName": "PreToolUse", "permissionDecision": decision}
+def _decision(decision: str, reason: str, **more: Any) -> JsonObject:
+    output = {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}
     return {"hookSpecificOutput": {**output, "permissionDecisionReason": reason}}
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, tool
@@ -17,7 +18,7 @@ from tests.adapters.frameworks.story import REQUEST, Call, Models, Turn, look, m
 from tests.interfaces.scripted_model import DONE, Model, Tool, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from passdown import Workspace
 
@@ -29,17 +30,23 @@ class Story(Model):
         super().__init__()
         self._models = models
         self._turn: Turn = ""
+        self.definitions: list[Any] = []
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, str, str]:
         system = json.dumps(body.get("system", ""))
         agent = next((name for name in self._models.seen if f"You are {name}." in system), "")
         if "/messages" not in path or "count_tokens" in path or not agent:
             return super().answer(path, body)
+        self.definitions = body["tools"]
         given = [_text(part) for each in body["messages"] for part in _parts(each)]
         turn, _ = self._models.next(agent, given)
         self._turn = turn
         status, kind, text = super().answer(path, body)
-        return status, kind, text if isinstance(turn, Call) else text.replace(DONE, turn)
+        return (
+            status,
+            kind,
+            text if isinstance(turn, Call) else text.replace(DONE, json.dumps(turn)[1:-1]),
+        )
 
     def _next(self, body: dict[str, Any]) -> Any:
         if isinstance(self._turn, str):
@@ -62,6 +69,41 @@ def _text(part: Any) -> str:
     )
 
 
+def options_of(name: str, url: str, home: str, own: Any, **more: Any) -> ClaudeAgentOptions:
+    """The options of an agent's sessions with a scripted model, and one tool of its own."""
+    return ClaudeAgentOptions(
+        tools=[],
+        system_prompt=f"You are {name}.",
+        mcp_servers={"own": create_sdk_mcp_server("own", tools=[own])},
+        allowed_tools=["mcp__own__look"],
+        setting_sources=[],
+        cwd=home,
+        env={
+            "HOME": home,
+            "CLAUDE_CONFIG_DIR": os.environ["CLAUDE_CONFIG_DIR"],
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+            "HTTPS_PROXY": url,
+            "IS_SANDBOX": "1",
+            "NO_PROXY": "127.0.0.1,localhost",
+        },
+        **more,
+    )
+
+
+@contextmanager
+def scripted(models: Models) -> Generator[tuple[Story, str, str]]:
+    """A scripted model: its script, its address, and a folder for Claude Code."""
+    # Claude Code still writes to its folder while it ends.
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    story = Story(models)
+    with folder as home, serving(story) as model:
+        os.environ["CLAUDE_CONFIG_DIR"] = f"{home}/.claude"  # the SDK mirrors what is under it
+        yield story, model.url, home
+
+
 def play(ws: Workspace, models: Models, approve: Callable[[], list[str]]) -> tuple[str, str]:
     @tool("look", "Look something up.", {"topic": str})
     async def look_up(given: dict[str, Any]) -> dict[str, Any]:
@@ -71,26 +113,7 @@ def play(ws: Workspace, models: Models, approve: Callable[[], list[str]]) -> tup
         sessions = LedgerSessions(ws)
 
         def agent(name: str, to: str) -> Handoffs:
-            options = ClaudeAgentOptions(
-                tools=[],
-                system_prompt=f"You are {name}.",
-                mcp_servers={"own": create_sdk_mcp_server("own", tools=[look_up])},
-                allowed_tools=["mcp__own__look"],
-                setting_sources=[],
-                session_store=sessions,
-                cwd=home,
-                env={
-                    "HOME": home,
-                    "CLAUDE_CONFIG_DIR": os.environ["CLAUDE_CONFIG_DIR"],
-                    "ANTHROPIC_BASE_URL": url,
-                    "ANTHROPIC_API_KEY": "none",
-                    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                    "ENABLE_TOOL_SEARCH": "false",
-                    "HTTPS_PROXY": url,
-                    "IS_SANDBOX": "1",
-                    "NO_PROXY": "127.0.0.1,localhost",
-                },
-            )
+            options = options_of(name, url, home, look_up, session_store=sessions)
             return Handoffs(ws, "T-1", name, to=[to], options=options)
 
         team = [agent("planner", "coder"), agent("coder", "planner")]
@@ -103,11 +126,8 @@ def play(ws: Workspace, models: Models, approve: Callable[[], list[str]]) -> tup
         kept = [item.text for log in logs for item in log.all()]
         return result.result or "", "\n".join(kept)
 
-    # Claude Code still writes to its folder while it ends.
-    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    with folder as home, serving(Story(models)) as model:
-        os.environ["CLAUDE_CONFIG_DIR"] = f"{home}/.claude"  # the SDK mirrors what is under it
-        return asyncio.run(story(model.url, home))
+    with scripted(models) as (_, url, home):
+        return asyncio.run(story(url, home))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ BACK: dict[str, Any] = {
     "outcome": "completed",
     "summary": "The middleware is written.",
     "decisions": [],
+    "next_steps": [{"step": "Release it", "priority": "high"}],  # more than the schema has
 }
 HELD: dict[str, Any] = {
     **DONE,
