@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import passdown
-from passdown import Settings
-from passdown.testing import write_files
 from tests.interfaces.web.asking import ask
-from tests.serving import EVERY_RIGHT, served
+from tests.interfaces.web.conftest import QUICK, server, ws
+from tests.serving import EVERY_RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
-    from passdown import Workspace
     from tests.serving import Served
 
-QUICK = Settings(durability="normal", embedder="none")
+__all__ = ["QUICK", "server", "ws"]
 WAIT_MS = 30_000
 
 
@@ -40,21 +37,6 @@ def browser(need_program: Callable[[str], str]) -> Iterator[Any]:
         found = running.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield found
         found.close()
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    root = tmp_path / "shop"
-    write_files(str(root))
-    with passdown.open(str(root), settings=QUICK) as workspace:
-        workspace.create_task("T-1", title="Login", agent="planner")
-        yield workspace
-
-
-@pytest.fixture
-def server(ws: Workspace) -> Iterator[Served]:
-    with served(ws) as found:
-        yield found
 
 
 def sign_in_link(server: Served, *rights: str, name: str = "kim", is_person: bool = True) -> str:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from passdown.web.requests import ApiRequest
 
-_WIDTH, _BAR, _GAP, _LABEL = 720, 18, 8, 190
-_LETTERS = 28
+_WIDTH, _BAR, _GAP, _LABEL = 720, 18, 8, 150
+_LETTERS = 22
 _NODES = 1_000
 _RUNS = 200
 _BRIEFS = 40
@@ -224,8 +224,11 @@ def growth_page(call: ApiRequest) -> Page:
         try:
             parts.append(_switches(recorded_growth(ws, task)))
         except PassdownError:
-            how = "passdown switch records how large a context is with and without Passdown."
-            parts.append(tag("p", f"No switch of {task} was recorded. {how}", class_="note"))
+            how = " records how large a context is with and without Passdown."
+            parts.append(
+                tag("p", f"No switch of {task} was recorded. ", tag("code", "passdown switch"), how,
+                    class_="note")
+            )  # fmt: skip
         latest = ws.context.deliveries(task, limit=_BRIEFS)
         briefs = [each for each in latest if each.kind == "briefed"]
         rows = [
@@ -234,7 +237,13 @@ def growth_page(call: ApiRequest) -> Page:
         newest = f"among the last {_BRIEFS} deliveries" if len(latest) == _BRIEFS else None
         parts.append(section("Briefs", bars(rows, "Tokens of each brief"), note=newest))
     else:
-        parts.append(tag("p", "No agent was given anything yet.", class_="empty"))
+        parts.append(
+            tag(
+                "p",
+                "No agent was given anything yet: passdown brief TASK --agent AGENT gives a brief.",
+                class_="empty",
+            )
+        )
     api = address("api", "tasks", task, "deliveries") if task else "/api/deliveries"
     return Page("Growth", tag("h1", "Growth"), form, *parts, api=api)
 

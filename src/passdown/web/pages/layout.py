@@ -134,7 +134,9 @@ def frame(
             class_="foot",
         ),
     )
-    json_link = api and tag("p", link(api, "JSON", class_="json", rel="alternate"), class_="source")
+    json_link = api and tag(
+        "p", link(api, "This page as JSON", class_="json", rel="alternate"), class_="source"
+    )
     return document(
         title,
         link("#content", "Skip to content", class_="skip"),

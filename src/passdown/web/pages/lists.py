@@ -152,8 +152,8 @@ class _CardMaker:
         acts = [*self._answers(waiting[0].address if waiting else ""), *self._changes(task)]
         return tag(
             "article",
-            tag("p", task_link(task.task), tag("span", f"v{task.version}", class_="when"),
-                tag("span", ago(task.updated_at), class_="when"), class_="facts"),
+            tag("p", task_link(task.task), tag("span", f"v{task.version}"), ago(task.updated_at),
+                class_="facts"),
             tag("p", link(address("tasks", task.task), text(task.title or task.task, 200)),
                 class_="title"),
             tag("p", task.holder and tag("span", task.holder, class_="agent"),
@@ -306,7 +306,7 @@ def _result(found: Any) -> Html:
                 class_="facts",
             ),
         ),
-        tag("span", f"{found.score:.2f}", class_="note"),
+        tag("span", f"{found.score:.2f}", class_="note", title="how well it fits, at most 1"),
         id=f"row-{found.address}",
         class_="row",
         data_row=True,

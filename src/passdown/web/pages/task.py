@@ -117,7 +117,7 @@ def _head(call: ApiRequest, details: Any, state: Document) -> list[Html]:
     facts = tag(
         "p",
         chip(details.status),
-        chip(details.phase),
+        details.phase != details.status and chip(details.phase),
         tag("span", f"held by {details.holder or 'nobody'}", class_="agent"),
         tag("span", "version ", details.version, " ", short_digest(details.digest)),
         ago(details.updated_at),
@@ -222,7 +222,7 @@ def _record(entry: LogEntry, items: list[Document]) -> Html:
         said = [
             tag("strong", handoff["from_agent"], to and f" → {to}"),
             chip(handoff["outcome"]),
-            handoff.get("phase") and chip(handoff["phase"]),
+            handoff.get("phase") not in (None, "", handoff["outcome"]) and chip(handoff["phase"]),
         ]
         summary = handoff.get("summary", "")
     else:
