@@ -49,7 +49,7 @@ def test_an_audit_of_nothing_is_ok(project: Path, cli: Run, as_json: Json) -> No
 def test_an_audit_says_what_it_found_and_what_to_do(filled: Path, cli: Run, as_json: Json) -> None:
     by = ("--task", "T-1", "--agent", "coder")
     cli("decide", SAID, "--why", "x", *by, "--path", "src/login.py")
-    cli("decide", SAID, "--why", "x", "--agent", "planner")
+    cli("decide", SAID, "--why", "x", "--agent", "planner", "--task", "workspace")
     cli("decide", "Sessions in Postgres", "--why", "one store", *by, "--supersedes", "T-1#d1")
     cli("decide", "A list of revoked tokens", "--why", "small", *by, "--supersedes", "T-1#d1")
     cli("knowledge", "add", "lamp", "--type", "insight", "--summary", "Alone")
@@ -84,8 +84,9 @@ def test_what_was_said_before_is_reported_wherever_it_is_written(
     first = cli("decide", SAID, "--why", "x", *by).out
     assert "warning" not in first
     again = "warning  decisions[0]: T-1#d2 says nearly the same (100% of the words, by coder)"
-    assert again in cli("decide", SAID, "--why", "x", "--agent", "planner").out
-    warned = as_json("decide", SAID, "--why", "x", "--agent", "tester")["warnings"]
+    for_all = ("--task", "workspace")
+    assert again in cli("decide", SAID, "--why", "x", "--agent", "planner", *for_all).out
+    warned = as_json("decide", SAID, "--why", "x", "--agent", "tester", *for_all)["warnings"]
     assert [warning["code"] for warning in warned] == ["near_duplicate"]
     note = ("note", "gotcha", "the build machine has a slow clock", "--severity", "low")
     cli(*note, "--mitigation", "wait", *by)

@@ -167,7 +167,7 @@ def test_tasks(filled: Path, cli: Run, as_json: Callable[..., Any]) -> None:
 def test_the_list_of_tasks_shows_what_is_held_and_what_is_no_task(
     filled: Path, cli: Run, as_json: Callable[..., Any]
 ) -> None:
-    cli("note", "pattern", "codes", "--location", "src")
+    cli("note", "pattern", "codes", "--location", "src", "--task", "workspace")
     cli("task", "new", "T-2", "--title", "Next", "--agent", "planner")
     assert cli("task", "list").out.splitlines() == [
         "task  status  phase         holder    version  title",
@@ -195,12 +195,13 @@ def test_small_writes(filled: Path, cli: Run, as_json: Callable[..., Any]) -> No
     )
     made = as_json("show", "T-1#d2")
     assert (made["alternatives"], made["tags"]) == (["a", "b"], ["auth", "web", "login"])
-    assert as_json("decide", "--tag", "auth", "Last", "--why", "so")["items"] == ["workspace#d1"]
+    for_all = ("--task", "workspace")
+    decided = as_json("decide", "--tag", "auth", "Last", "--why", "so", *for_all)
+    assert decided["items"] == ["workspace#d1"]
     assert receipt["items"] == ["T-1#d2"]
     assert as_json("show", "T-1#d1")["superseded_by"] == "T-1#d2"
-    assert as_json("note", "pattern", "codes", "--location", "src", "--tag", "errors")["items"] == [
-        "workspace#p1"
-    ]
+    noted = as_json("note", "pattern", "codes", "--location", "src", "--tag", "errors", *for_all)
+    assert noted["items"] == ["workspace#p1"]
     cli("mark", "T-1#n2", "done", "--reason", "asked")
     assert as_json("show", "T-1#n2")["status"] == "done"
     assert "T-1#d3" in cli("decide", "More", "--why", "so", "--task", "T-1").out

@@ -34,7 +34,8 @@ def past(project: Path, cli: Run) -> Path:
         *("decide", "Sessions live in Redis", "--why", "logout at once", *by),
         *("--supersedes", "T-1#d1", "--path", "src/session.py"),
     )
-    cli("decide", "Sessions last an hour", "--why", "a phone gets lost", "--agent", "coder")
+    for_all = ("--agent", "coder", "--task", "workspace")
+    cli("decide", "Sessions last an hour", "--why", "a phone gets lost", *for_all)
     cli("note", "gotcha", "Redis forgets", "--mitigation", "save", "--severity", "high", *by)
     return project
 

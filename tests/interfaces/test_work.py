@@ -299,3 +299,31 @@ def test_long_lines_of_the_overview_continue_below_their_text(
     assert lines[at + 1].startswith("  T-1  word word")
     assert lines[at + 2].startswith("       word word")
     assert max(map(len, lines)) <= 60
+
+
+def test_nothing_ready_says_what_is_in_the_way_and_how_to_settle_it(
+    project: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSDOWN_AGENT", "ann")
+    cli("task", "new", "T-1", "--title", "Login")
+    cli("handoff", "--outcome", "blocked", "--blocker", "no key")
+    assert "1 task is blocked or waiting for a person: passdown shows why" in cli("ready").out
+    shown = cli("status").out
+    assert "T-1  Login  (no key: passdown mark T-1#b1 resolved)" in shown
+    assert "Next: passdown mark T-1#b1 resolved" in shown
+    cli("mark", "b1", "resolved")
+    assert "T-1" in cli("ready").out
+    cli("handoff", "--outcome=partial", "--next=go", "--blocker=ship it?", "--requires-human")
+    assert "Next: passdown gate approve T-1#k1 --by NAME" in cli("status").out
+    assert "ann can continue" in cli("gate", "approve", "k1", "--by", "kim").out
+    done = cli("task", "done").out
+    assert "name T-1#n1 with --resolves" in done
+    assert "recommended, missing: --summary\n" in done
+
+
+def test_a_folder_without_a_workspace_says_how_to_make_one(
+    tmp_path: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli().out.endswith("There is no workspace here yet: passdown init makes one.\n")
+    assert "'x y' is none of its verbs (pattern, gotcha, fact)" in cli("note", "x y", code=2).err

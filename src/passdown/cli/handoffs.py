@@ -126,7 +126,7 @@ def handoff(
             problems = tuple(_explained(workspace, known_task, check.problems, file))
             if new_title:
                 problems = tuple(p for p in problems if (p.path, p.code) != _NO_TASK)
-            check = check._replace(problems=_by_flag(session, problems))
+            check = check._replace(problems=by_flag(session, problems))
             session.show(check, out.print_check)
             return 0 if check.ok else 1
         try:
@@ -139,11 +139,11 @@ def handoff(
         except (InvalidInput, GateRefused) as error:
             problems = tuple(_explained(workspace, known_task, error.problems, file))
             raise type(error)(error.message, problems, next_step=error.next_step) from error
-    session.show(receipt._replace(warnings=_by_flag(session, receipt.warnings)), out.print_command)
+    session.show(receipt._replace(warnings=by_flag(session, receipt.warnings)), out.print_command)
     return 0
 
 
-def _by_flag(session: Session, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def by_flag(session: Session, problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Problems as text has them: recommended fields by their flags, which go with a file too."""
     if session.as_json:
         return tuple(problems)
@@ -179,7 +179,7 @@ def _named_source(
         elif "." not in file:
             raise UsageError(f"there is no file and no task {file}")
     if file is None and not given["outcome"]:
-        raise UsageError("name a FILE, or at least an --outcome")
+        raise UsageError("name a FILE, or at least an --outcome (completed, partial, ...)")
     if blocks and not given["blockers"]:
         raise UsageError("--blocks names tasks that wait for a --blocker; name that as well")
     if file is None:

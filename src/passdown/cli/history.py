@@ -230,18 +230,18 @@ def _record_summary(entry: JsonObject) -> str:
     found = entry.get("recovered")
     lost = f"; {found['by']} went on without version {found['lost_version']}" if found else ""
     trace = f"; trace {entry['trace_id']}" if entry.get("trace_id") else ""
-    return f"{entry['summary']}{lost}{trace}"
+    return f"{entry['kind'].replace('_', ' ')}: {entry['summary']}{lost}{trace}"
 
 
 _print_log = out.row_printer(
-    "version, at (UTC)=at, author, kind, what=summary",
+    "version, at (UTC)=at, author, what=summary",
     "nothing recorded",
     short="what",
     author=_record_author,
     summary=_record_summary,
 )
 _print_whole_log = out.row_printer(
-    "seq, task, at (UTC)=at, author, kind, what=summary",
+    "seq, task, at (UTC)=at, author, what=summary",
     "nothing recorded",
     short="what",
     task=lambda entry: f"{entry['task']} v{entry['version']}",

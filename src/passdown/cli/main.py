@@ -68,6 +68,8 @@ def main(argv: Sequence[str]) -> int:
         rest = ["status", *rest]
     if not rest or rest[0] in ("-h", "--help") or rest == ["help"]:
         print(overview())
+        if not rest:
+            print("There is no workspace here yet: passdown init makes one.")
         return 0
     if rest[0] == "--version":
         from passdown import __version__

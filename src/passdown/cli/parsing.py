@@ -445,7 +445,7 @@ class Parser(argparse.ArgumentParser):
             is_usual = usual in self.subverbs
             hint = f"; did you mean {usual}?" if is_usual else close_to(argv[0], self.subverbs)
             known = ", ".join(self.subverbs)
-            self.error(f"there is no {self.prog} {argv[0]}{hint} ({known})")
+            self.error(f"{excerpt(argv[0])!r} is none of its verbs{hint} ({known})")
         self.usage = f"{self.prog} VERB ..."
         self.parse_args(argv)
         raise AssertionError  # --help has ended it
@@ -499,9 +499,10 @@ class Parser(argparse.ArgumentParser):
                 given["task"] = session.only_task()
             elif command.finds_task and argument.name == "task" and "task" not in given:
                 given["task"] = session.task_if_open() or None
-            elif argument.name == "item" and _words_of(argument, command)[0] != "ID":
-                if _is_item_id(given["item"]):
-                    given["item"] = full_address(given["item"], session.only_task())
+            elif argument.name in ("item", "gate") and _is_item_id(given[argument.name]):
+                if argument.name == "gate" or _words_of(argument, command)[0] != "ID":
+                    task = session.only_task()
+                    given[argument.name] = full_address(given[argument.name], task)
             elif argument.is_author:
                 given[argument.name] = session.author(given.get(argument.name))
             elif argument.default is not _REQUIRED:

@@ -64,23 +64,24 @@ def ready(session: Session, *, agent: Author = "", limit: int = 20) -> None:
     """
     with session.open() as workspace:
         found = workspace.tasks(status=READY, agent=agent, limit=limit)
-        others = [] if found or session.as_json else _awaited(workspace, agent)
-    session.show(found, lambda rows: _print_ready(rows) if rows else out.line(_none_ready(others)))
+        none = "" if found or session.as_json else _none_ready(workspace, agent)
+    session.show(found, lambda rows: _print_ready(rows) if rows else out.line(none))
 
 
-def _awaited(workspace: Workspace, agent: str) -> list[str]:
-    """The other agents that tasks were handed to, once for each task."""
+def _none_ready(workspace: Workspace, agent: str) -> str:
+    """That nothing is ready, for whom something is, and what is in the way of the rest."""
     waiting = workspace.tasks(status=WAITING, agent=agent, limit=_LOOKED_AT)
-    return [each.holder for each in waiting if each.why == f"waits for {each.holder}"]
-
-
-def _none_ready(others: list[str]) -> str:
-    """That nothing is ready, and for whom something is."""
-    if not others:
-        return "nothing is ready; passdown start 'TITLE' makes a task"
-    first, number = others[0], out.counted(others.count(others[0]), "task")
-    waits = f"{number} {'waits' if others.count(first) == 1 else 'wait'} for {first}"
-    return f"nothing is ready for you; {waits}: passdown ready --agent {first}"
+    others = [each.holder for each in waiting if each.why == f"waits for {each.holder}"]
+    if others:
+        first, number = others[0], out.counted(others.count(others[0]), "task")
+        waits = f"{number} {'waits' if others.count(first) == 1 else 'wait'} for {first}"
+        return f"nothing is ready for you; {waits}: passdown ready --agent {first}"
+    entries = workspace.maintenance.attention().entries
+    held = {entry["task"] for entry in entries if entry["kind"] in ("gate", "blocked")}
+    if held:
+        said = out.counted(len(held), "task is", "tasks are")
+        return f"nothing is ready; {said} blocked or waiting for a person: passdown shows why"
+    return "nothing is ready; passdown start 'TITLE' makes a task"
 
 
 @command(
@@ -149,8 +150,8 @@ def _take_first(workspace: Workspace, agent: str) -> Receipt:
         except InvalidInput as error:
             if not {problem.code for problem in error.problems} <= _NOT_FREE:
                 raise
-    others = _awaited(workspace, agent)
-    raise NotFound(_none_ready(others), next_step="Name a task, or the title of a new one.")
+    none = _none_ready(workspace, agent)
+    raise NotFound(none, next_step="Name a task, or the title of a new one.")
 
 
 _NOT_FREE = {"claimed", "not_open", "waits"}
@@ -216,7 +217,7 @@ def _print_status(found: JsonObject) -> None:
             [entry for entry in entries if entry["kind"] == kind],
             lambda entry: entry["task"] if entry["kind"] == "blocked" else entry["address"],
             "title",
-            lambda entry: _remark(_command(entry) or entry["detail"]),
+            lambda entry: _remark(": ".join(filter(None, (str(entry["detail"]), _command(entry))))),
         )
     _section(f"Ready for {agent}", waiting, "task", "title", lambda each: _remark(each["why"]))
     _section("Worked on", found["begun"], "task", "title", lambda each: _remark(each["holder"]))
@@ -230,7 +231,8 @@ def _print_status(found: JsonObject) -> None:
     )
     if not any((waiting, entries, found["begun"], found["waiting"])):
         out.line("Nothing is open.")
-    following = f"passdown start {waiting[0]['task']}" if waiting else "passdown start 'TITLE'"
+    commands = [f"passdown start {waiting[0]['task']}"] if waiting else list(map(_command, entries))
+    following = next((text for text in commands if text), "passdown start 'TITLE'")
     out.line(f"Next: {following}  (all verbs: passdown help)")
 
 
@@ -248,8 +250,12 @@ _ATTENTION = {
 
 def _command(entry: JsonObject) -> str:
     """The command that settles an entry, where it is one."""
-    is_gate = "approve" in entry["next"]
-    return f"passdown gate approve {entry['address']} --by NAME" if is_gate else ""
+    address = entry["address"]
+    if "approve" in entry["next"]:
+        return f"passdown gate approve {address} --by NAME"
+    if entry["kind"] == "question":
+        return f"passdown mark {address} answered --reason TEXT"
+    return f"passdown mark {address} resolved" if entry["next"] == ["set_status"] else ""
 
 
 def _remark(text: str) -> str:
@@ -395,6 +401,8 @@ def task_done(
         "despite": despite,
         "resolves": [full_address(item, task) for item in resolves],
     }
+    from passdown.cli.handoffs import by_flag, in_flags
+
     with session.open() as workspace:
         before = workspace.task(task)
         if before.status == "completed" and not (summary or despite or resolves):
@@ -404,10 +412,11 @@ def task_done(
         try:
             receipt = workspace.hand_off(task=task, outcome="completed", phase="completed", **given)
         except GateRefused as error:
-            from passdown.cli.handoffs import in_flags
-
             problems = [in_flags(problem) for problem in error.problems]
             raise GateRefused(error.message, problems, next_step=error.next_step) from error
+    # Of what a handoff should have, only the summary is left to say at the end.
+    told = [w for w in receipt.warnings if w.code != "recommended" or w.path == "summary"]
+    receipt = receipt._replace(warnings=by_flag(session, told))
     session.show(receipt, out.print_command)
 
 

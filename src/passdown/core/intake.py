@@ -380,7 +380,7 @@ def _unlisted_files(
     named = [entry.get("path") for name in kinds.FILE_LISTS for entry in handoff.get(name) or ()]
     if not named:
         first = ", ".join(changed_files[:3]) + (" and more" if len(changed_files) > 3 else "")
-        message = f"is missing, and {len(changed_files)} files changed ({excerpt(first, 120)})"
+        message = f"is missing, and files changed ({excerpt(first, 120)})"
         return [Problem("files_modified", "required", message, "files_created or files_modified")]
     return [
         Problem("files_modified", "unlisted_file", f"{excerpt(path, 120)} changed", level="warning")
