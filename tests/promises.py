@@ -463,6 +463,10 @@ SERVER = {
 }
 
 FRAMEWORKS = {
+    "C-5": "Over A2A a handoff is a data part that survives the protocol whole, is recorded on "
+    "both sides once, and waits as input-required for what only a person may answer.",
+    "C-6": "In AG-UI a gate is an interrupt of its run, and the answer that resumes it is recorded "
+    "with its person, once.",
     "F-20": "In every framework, a handoff with problems goes back to its model with all of them, "
     "and nothing is recorded.",
     "F-21": "In every framework, a receiver's model gets the brief in place of what came before "
