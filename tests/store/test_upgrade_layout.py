@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -47,17 +48,21 @@ def opened(path: Path) -> Workspace:
 
 def test_every_row_is_kept_as_it_was(old: Path) -> None:
     """The rows are the same, in another order of pages; but what a repeat answers is new, and so
-    are the marks by which a gotcha's severity is found.
+    are the marks by which a gotcha's severity is found. Marks of near-duplicates are shorter.
     """
     graded = {mark_of("severity", each) for each in ("high", "medium", "low")}
     texts = "SELECT rowid, words, marks FROM texts ORDER BY rowid"
+    is_exact = re.compile("[0-9a-f]{16}").fullmatch
     before = {name: sorted(rows_of(old, f"SELECT * FROM {name}")) for name in SAME}
-    before["texts"] = rows_of(old, texts)
+    before["texts"] = [
+        (number, words, " ".join(filter(is_exact, marks.split(" "))))
+        for number, words, marks in rows_of(old, texts)
+    ]
     with opened(old) as ws:
         assert ws.verify().findings == ()
     after = {name: sorted(rows_of(old, f"SELECT * FROM {name}")) for name in SAME}
     after["texts"] = [
-        (number, words, " ".join(mark for mark in marks.split(" ") if mark not in graded))
+        (number, words, " ".join(m for m in filter(is_exact, marks.split(" ")) if m not in graded))
         for number, words, marks in rows_of(old, texts)
     ]
     after["items"] = [(*r[:12], "", *r[13:]) if r[1] == "h" else r for r in after["items"]]

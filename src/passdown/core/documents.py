@@ -116,11 +116,51 @@ ADDED_LATER = ("facts", "preconditions")
 """Lists that a state without entries in them doesn't have: states written before had none."""
 
 
-def answer_note(answer: JsonObject) -> str:
-    """What the row of a handoff keeps for a repeat: `summary_facts`, the task's title, the newest
-    decisions, and the fields and statuses that the handoff changed.
+_USUALLY_EMPTY = ("artifacts", "blockers", "gates_failed", "gates_passed", "held_by", "questions")
+
+
+def _usual_answer() -> JsonObject:
+    """What most handoffs answer, and so isn't kept."""
+    return {**{name: [] for name in _USUALLY_EMPTY}, "change": {}, "previous_phase": None}
+
+
+def _usual_fields(record: Record, body: JsonObject) -> JsonObject:
+    """The fields of a state that nearly every handoff sets, as its record gives them."""
+    return {
+        "context_summary": "",
+        "handoff_at": body.get("at") or record.at,
+        "source_agent": body["from_agent"],
+        "target_agent": body.get("to_agent", ""),
+        "updated_at": record.at,
+    }
+
+
+def kept_answer(answer: JsonObject, record: Record, body: JsonObject) -> JsonObject:
+    """What the row of a handoff keeps for a repeat: of `summary_facts`, the task's title, the
+    newest decisions, and the fields and statuses that it changed, what its record doesn't say.
     """
-    return json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    usual, changed, whole = _usual_fields(record, body), answer["set"], _usual_answer()
+    kept = {k: v for k, v in answer.items() if k != "set" and whole.get(k, ...) != v}
+    others = {name: part for name, part in changed.items() if usual.get(name, ...) != part}
+    without = [name for name in usual if name not in changed]
+    return {
+        **kept,
+        **({"set": others} if others else {}),
+        **({"unset": without} if without else {}),
+    }
+
+
+def whole_answer(kept: JsonObject, record: Record, body: JsonObject) -> JsonObject:
+    """The answer of which the row of a handoff keeps a part."""
+    usual, without = _usual_fields(record, body), kept.get("unset", ())
+    changed = {name: part for name, part in usual.items() if name not in without}
+    given = {name: part for name, part in kept.items() if name not in ("set", "unset")}
+    return {**_usual_answer(), **given, "set": {**changed, **kept.get("set", {})}}
+
+
+def answer_note(kept: JsonObject) -> str:
+    """The part of an answer that is kept, as its row has it."""
+    return json.dumps(kept, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def summary_facts(header: JsonObject, open_items: Iterable[ItemRow]) -> JsonObject:
@@ -173,7 +213,7 @@ def delta_document(
 ) -> JsonObject:
     """What a handoff changed: `set` fields, `add` items, `change` statuses, and the three counts.
 
-    `answer` is what the handoff's row keeps (see `answer_note`).
+    `answer` is what a repeat answers too (see `kept_answer`).
     """
     added: dict[str, list[JsonObject]] = {}
     for row in added_rows:

@@ -10,6 +10,7 @@ from passdown.core.documents import (
     answer_note,
     header_fields,
     item_document,
+    kept_answer,
     status_fields,
     summary_facts,
     with_status,
@@ -105,6 +106,7 @@ NO_TASK = TaskBefore({}, {}, ())
 class Changes:
     """What one record changes. `links` are (source address, relation, target); `unlinked` closes
     every link of a source. `inbox` is (agent, held), ("", False) to clear it, None to leave it.
+    `answer` is what a handoff answers, but for the newest decisions.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class Changes:
         self.unlinked: list[str] = []
         self.inbox: tuple[str, bool] | None = None
         self.labels: list[LabelRow] = []
+        self.answer: dict[str, Any] = {}
         self.facts = dict(before.facts)
         self._settled = {("f", row.ordinal): row.status for row in self.facts.values()}
         self._settled |= before.settled
@@ -374,11 +377,13 @@ def _handed_off(step: Changes) -> None:
     _set_preconditions(step)
     _move(step)
     grade = "proven" if step.header.get("proven") else ""
-    step.added[0] = step.added[0]._replace(note=answer_note(_answer(step)), grade=grade)
+    step.answer = _answer(step)
+    note = answer_note(kept_answer(step.answer, step.record, step.body))
+    step.added[0] = step.added[0]._replace(note=note, grade=grade)
 
 
 def _answer(step: Changes) -> dict[str, Any]:
-    """What a repeat of a handoff answers that its record doesn't say: see `documents.answer`."""
+    """What a repeat of a handoff answers that its record doesn't say: see `kept_answer`."""
     old, new = header_fields(step.before.header), header_fields(step.header)
     changed = {name: value for name, value in new.items() if old[name] != value}
     if "context_summary" in changed:

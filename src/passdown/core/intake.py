@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 from passdown.core import kinds, schema
@@ -405,21 +406,31 @@ def _duplicate_paths(handoff: Mapping[str, Any]) -> list[Problem]:
     return found
 
 
-def recommendations(handoff: Mapping[str, Any]) -> list[Problem]:
-    """Warnings for recommended fields that are missing."""
+@cache
+def _recommended() -> list[Problem]:
+    """A warning for each recommended field."""
     return [
         Problem(name, "recommended", "is missing", said[:1].lower() + said[1:], level="warning")
         for name, field in schema.fields_of(Handoff).items()
-        if field.level == "recommended" and not handoff.get(name)
+        if field.level == "recommended"
         for said in (field.description,)
     ]
 
 
+def recommendations(handoff: Mapping[str, Any]) -> list[Problem]:
+    """Warnings for recommended fields that are missing."""
+    return [problem for problem in _recommended() if not handoff.get(problem.path)]
+
+
+@cache
+def _weights() -> dict[str, int]:
+    return {name: each.weight for name, each in schema.fields_of(Handoff).items() if each.weight}
+
+
 def detail_score(handoff: Mapping[str, Any]) -> int:
     """How much of the schema a valid handoff fills, 0 to 100, by the weights of its fields."""
-    weights = {name: field.weight for name, field in schema.fields_of(Handoff).items()}
-    filled = sum(weight for name, weight in weights.items() if handoff.get(name))
-    return round(100 * filled / sum(weights.values()))
+    filled = sum(weight for name, weight in _weights().items() if handoff.get(name))
+    return round(100 * filled / sum(_weights().values()))
 
 
 # -- two neighbouring formats, read and written: state files and switch artifacts

@@ -748,14 +748,19 @@ class _Plan(NamedTuple):
     defaults: tuple[tuple[str, Any, Callable[[], Any] | None], ...]
 
 
+_EMPTY_MAKERS: dict[str, Callable[[], Any]] = {"[]": list, "{}": dict}
+
+
 @cache
 def _plan_of(kind: type[Any]) -> _Plan:
     fields = fields_of(kind)
     defaults: list[tuple[str, Any, Callable[[], Any] | None]] = []
     for name, field in fields.items():
         plain: Any = None if field.is_required else field.plain_default()
-        is_changeable = isinstance(plain, list | dict)
-        defaults.append((name, plain, field.plain_default if is_changeable else None))
+        make = _EMPTY_MAKERS.get(repr(plain))
+        if plain and type(plain) in (list, dict):
+            make = field.plain_default
+        defaults.append((name, plain, make))
     required = frozenset(name for name, field in fields.items() if field.is_required)
     return _Plan(fields, required, tuple(defaults))
 

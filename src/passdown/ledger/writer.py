@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
-from passdown.core.documents import answer_note
+from passdown.core.documents import answer_note, kept_answer, whole_answer
 from passdown.core.fold import (
     COMPLETED,
     NO_TASK,
@@ -156,18 +156,21 @@ def _answer_of(reader: Reader, step: Changes) -> dict[str, Any]:
     if len(own) < 2:
         gone = {f"{step.task}#{letter}{ordinal}" for letter, ordinal in closed}
         older = recent_decisions(reader, step.task, without=gone)
-    answer = _answered(step, [*older, *_short(own)][-2:])
-    step.added[0] = step.added[0]._replace(note=answer_note(answer))
-    return answer
-
-
-def _answered(step: Changes, decisions: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the row of a handoff keeps for a repeat: of earlier handoffs, the newest decisions, and
-    what was said of the state of the work where this one says nothing.
-    """
+    decisions = [*older, *_short(own)][-2:]
+    # What was said of the state of the work before, where this one says nothing.
     said = "" if context_summary_of(step.body) else step.header["context_summary"]
-    earlier = {"context_summary": said} if said else {}
-    return {**json.loads(step.added[0].note), "decisions": decisions, **earlier}
+    more: dict[str, Any] = {"context_summary": said} if said else {}
+    if decisions != _own_decisions(step.added):
+        more["decisions"] = decisions
+    if more:
+        kept = kept_answer({**step.answer, **more}, step.record, step.body)
+        step.added[0] = step.added[0]._replace(note=answer_note(kept))
+    return {**step.answer, "decisions": decisions, **more}
+
+
+def _own_decisions(added: list[ItemRow]) -> list[dict[str, Any]]:
+    """The newest two decisions of a task if they are a record's own, which needn't be kept."""
+    return _short([row for row in added if row.letter == "d" and row.status in LIVE])[-2:]
 
 
 _RECENT, _FURTHER = 8, 200
@@ -586,7 +589,8 @@ def _replayed(reader: Reader, known: Record, entry: Entry, redacted: tuple[str, 
         for row in rows
     ]
     notes = [row.note for row in rows if row.letter == "h"]
-    answer: dict[str, Any] = json.loads(notes[0]) if notes else {}
+    kept = {"decisions": _own_decisions(added), **json.loads(notes[0])} if notes else {}
+    answer = whole_answer(kept, known, body) if kept else {}
     return Written(known, body, added, answer, True, redacted)
 
 

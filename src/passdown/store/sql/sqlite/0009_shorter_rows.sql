@@ -1,0 +1,3 @@
+-- The row of a handoff keeps only what its record doesn't say, and marks of near-duplicates are
+-- shorter: the derived rows are made again.
+INSERT OR IGNORE INTO rebuilds SELECT 1 WHERE EXISTS (SELECT 1 FROM tasks);
