@@ -68,7 +68,7 @@ gotchas: risk gotcha caveat warning concern gap weakness failure limitation pitf
     bug problem debt error vulnerability anti-pattern antipattern threat discrepancy challenge
     difficulty hurdle drawback workaround regression lesson learning quirk footgun foot-gun
     landmine surprise reminder invariant danger caution shortcoming correction non-goal careful
-    broken never watchout watch-out insufficient non-negotiable cause avoid
+    broken never watchout watch-out insufficient non-negotiable cause avoid stub
 patterns_discovered: pattern convention guideline principle style
 dependencies_for_next: reading read
 suggested_next_steps: next remaining pending upcoming outstanding todo to-do follow-up followup
@@ -91,7 +91,7 @@ undecided: open pending deferred outstanding unresolved undecided remaining unma
 over: completed complete completion done finished fixed resolved solved closed shipped delivered
     merged implemented landed accomplished achieved past previous superseded obsolete archived
     history changed built deliverable addressed answered avoided accomplishment achievement
-    added passed
+    added passed overcome
 plain: reference metadata citation traceability content glossary source statistic status
     dimension score metric background overview architecture structure file command setup
     appendix evidence example detail scope purpose credential link resource summary result
@@ -123,7 +123,7 @@ _IDIOMS = {
     for kind, source in {
         QUESTION: r"""
         \bto (?:decide|clarify|discuss|be (?:decided|determined|confirmed))\b|(?:needs?|awaiting|
-        requires?|waiting for) (?:your |user |human |an? )?(?:input|decisions?|answers?|
+        requires?|waiting for) (?:your |user |human |an? |\w+'s )?(?:input|decisions?|answers?|
         confirmation|clarification|feedback)\b|\bask (?:the )?user|\bneeds? from (?:you|the user)|
         \bdecisions? (?:for|to) (?:you|the user|make|take)\b
         """,
@@ -143,10 +143,11 @@ _IDIOMS = {
         first)\b|\bhorizon\b|\bcarry[- ]?(?:over|list)\b|\bwhen you (?:come|return|resume|pick)|
         \blooking ahead|\b(?:come|coming|pick\w*) (?:back|next)\b|\bin progress\b|\bnext up\b|
         \bfocus on\b|(?<!how )(?<!how you )\bto (?:validate|verify|do|apply|test|check|fix|
-        investigate|review|address|implement|resolve|add|build|write|finish|complete|ship)\b|
-        \bhow to (?:continue|resume|proceed)|\bnext \w+\Z|\w \b(?:should|must|shall)\W*\Z|
-        \byour (?:\w+ )?(?:tasks?|mission)\b|\A(?!(?:all|every\w*|each|any\w*)\b).*\b(?:should|must|
-        shall) (?!not\b|read\b)\w+.*:\Z
+        investigate|review|address|implement|resolve|add|build|write|finish|complete|ship|improve|
+        install|rotate|migrate|tackle)\b|\w (?:still )?(?:needed|required)\Z|\bhow to (?:continue|
+        resume|proceed)|\bnext \w+\Z|\w \b(?:should|must|shall)\W*\Z|\byour (?:\w+ )?(?:tasks?|
+        mission)\b|\A(?!(?:all|every\w*|each|any\w*)\b).*\b(?:should|must|shall) (?!not\b|
+        read\b)\w+.*:\Z
         """,
         GOTCHA: r"""
         \b(?:do|must|should|can|does|did|doesn|don|didn|won|can)(?: not|'?t)\b|\bcannot\b|
@@ -175,6 +176,7 @@ _SUPERSEDED = any_of(r"\b(?:superseded|obsolete|outdated|archived|no longer (?:v
 _UNMADE = any_of(
     r"\bdecisions?\b.*[(\u2014\u2013-] ?(?:still )?(?:open|pending|undecided|tbd|unresolved)\b"
 )
+_DONE = any_of(r"\b(?!needed|required|planned|recommended|proposed|expected)\w{3,}ed\Z|\bmade\Z")
 _DESCRIBES = any_of(r"\b(?:what (?:was|we|i|got|this|it|the)|how (?:it|to|we|you))\b")
 _CONDITION = any_of(r"(?:if|when|in case|no|without)\b")
 # A state beside a name, in parentheses, after a dash or as a sign, says more than the name.
@@ -201,12 +203,16 @@ NEAR = 3
 
 def _plain(title: str) -> str:
     """A heading or key in plain words: `nextSteps:` as `next steps:`."""
-    spaced = _CAMEL.sub(" ", title) if " " not in title else title
+    spaced = title
+    if " " not in title.strip():
+        is_noun = _stem(title.lower().rstrip(":")) in _NOUNS
+        spaced = _CAMEL.sub(" ", title if is_noun else title.replace("-", " "))
     bare = _NUMBERING.sub("", spaced.replace("_", " ").replace("\u2019", "'"))
     return _ASIDE.sub(" ", bare).strip(" *`").lower().replace(" term", "-term")
 
 
 def _stem(word: str) -> str:
+    word = word.removesuffix("'s")
     match = _PLURAL.search(word)
     return word[: match.start()] + ("y" if match["y"] else "") if match else word
 
@@ -313,6 +319,8 @@ def _weighed(found: dict[str, str], stems: set[str], bare: str) -> Section:
         return Section(kinds, "", found[kinds[0]], 0.9)
     if _RECEIVER.fullmatch(bare):
         return Section((), RECEIVER)
+    if _DONE.search(bare):
+        return Section((), OVER)
     is_plain = bool(stems & _WORDS["plain"]) or _DESCRIBES.search(bare) is not None
     mood = REMARKS if stems & _WORDS["remarks"] else PLAIN if is_plain else ""
     return Section((), mood)
