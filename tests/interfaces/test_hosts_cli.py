@@ -103,6 +103,13 @@ def test_hosts_can_be_given_the_absolute_command(
         assert json.dumps(str(program)) in (project / file).read_text("utf-8")
     written = tree(project)
     assert cli("init", "--check").out == "everything is up to date\n"
+    monkeypatch.setenv("PATH", "")
+    assert "not_on_path" not in cli("doctor", "--no-start", code=None).out
+    program.rename(program.with_name("gone"))
+    said = cli("doctor", "--no-start", code=None).out
+    assert f"hosts run {program}, which isn't there any more" in said
+    program.with_name("gone").rename(program)
+    monkeypatch.setenv("PATH", str(program.parent))
     cli("init", "--host", ALL)
     assert tree(project) == written, "what was chosen stays"
     cli("init", "--remove")

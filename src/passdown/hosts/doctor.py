@@ -48,9 +48,11 @@ def examine_hosts(
     if not wired and not fired:
         return facts, findings
     facts["hooks"] = _hooks(folder, wired, fired, findings)
-    if shutil.which(COMMAND) is None:
-        message = f"hosts run `{COMMAND}`, and it isn't on the PATH of this shell"
-        fix = "install it where every shell finds it (pipx install, or uv tool install)"
+    program = read_setup_state(root).program
+    if shutil.which(program or COMMAND) is None:
+        where = "isn't there any more" if program else "isn't on the PATH of this shell"
+        message = f"hosts run {program or COMMAND}, which {where}"
+        fix = "install it with pipx or uv tool install, or passdown init --host NAME --absolute"
         findings.append(Problem("hooks", "not_on_path", message, "", fix, "warning"))
     if not os.access(folder, os.W_OK):
         message = f"{folder} is not writable: hooks give context but keep nothing"

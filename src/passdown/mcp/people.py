@@ -152,7 +152,7 @@ class Task:
         if not is_modern:
             return found
         if self.status == "completed":
-            found["result"] = self.result
+            found["result"] = {"resultType": "complete", **self.result}
         elif self.error is not None:
             found["error"] = self.error.to_dict()
         elif self.status == "input_required":

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
+import mcp_types._v2026_07_28 as published
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
@@ -361,6 +362,7 @@ class TasksExtension(ClientExtension):
                 with passdown.open(str(self._folder)) as ws:
                     ws.approve(GATE, by="eva", key="eva-1")
             if state.result is not None:
+                published.CallToolResult.model_validate(state.result)
                 return CallToolResult.model_validate(state.result)
             await anyio.sleep(0.1)
         raise AssertionError(self.seen)
