@@ -9,17 +9,18 @@ import os
 from contextlib import suppress
 from datetime import timedelta
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from passdown.core.arguments import raise_problems, text_type_problems
 from passdown.core.kinds import CONVERSATION_STREAM
 from passdown.core.names import key_problems
 from passdown.core.times import stamp
 from passdown.core.types import JsonObject
-from passdown.errors import InvalidInput, NotAllowed, PassdownError, Problem
+from passdown.errors import Damaged, InvalidInput, NotAllowed, PassdownError, Problem
 from passdown.ledger.channel import any_author
 from passdown.relay.agents import AgentStatus, RunAgents
 from passdown.relay.run import ENDINGS, RUNNING, WAITING, Run
-from passdown.relay.runs import EXPRESS_RUN, HERE, Runs, readable_runs, run_document
+from passdown.relay.runs import EXPRESS_RUN, HERE, Runs, run_document
 from passdown.workspace import Workspace
 from passdown.workspace.streams import WorkspaceStreams, may_record
 
@@ -41,10 +42,28 @@ def list_runs(workspace: Workspace, status: str = "") -> RunList:
     if status and status not in known:
         problem = Problem("status", "invalid_choice", f"{status[:80]!r}", " | ".join(known))
         raise InvalidInput("nothing was listed", [problem])
-    found, damages = readable_runs(Runs(workspace))
-    now = _now(workspace)
-    items = [run_document(run, now, is_listed=True) for run in found if status in ("", run.status)]
-    return RunList(items, [damage.to_dict() for damage in damages])
+    runs, now, ended = Runs(workspace), _now(workspace), _ENDED.setdefault(workspace, {})
+    items: list[JsonObject] = []
+    damages: list[JsonObject] = []
+    for name, position in runs.positions().items():
+        known, document = ended.get(name, (0, {}))
+        if known != position:
+            try:
+                run = runs.get(name)
+            except Damaged as error:
+                damages.append(error.to_dict())
+                continue
+            document = run_document(run, now, is_listed=True)
+            if run.ended_at:
+                ended[name] = run.position, document
+        if status in ("", document["status"]):
+            items.append({**document})
+    items.sort(key=lambda run: (run["started_at"], len(run["run"]), run["run"]), reverse=True)
+    return RunList(items, damages)
+
+
+_ENDED: WeakKeyDictionary[Workspace, dict[str, tuple[int, JsonObject]]] = WeakKeyDictionary()
+"""Ended runs with the number of their records: a list reads only those that have changed."""
 
 
 def get_run(workspace: Workspace, run: str) -> JsonObject:

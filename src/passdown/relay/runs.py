@@ -118,10 +118,8 @@ class Runs:
 
     def all(self) -> list[Run]:
         """Every run, the newest first; raises Damaged where one can't be read."""
-        found, damages = readable_runs(self)
-        if damages:
-            raise damages[0]
-        return found
+        found = [self.get(name) for name in self.positions()]
+        return sorted(found, key=lambda run: (run.started_at, len(run.run), run.run))[::-1]
 
     def position(self, run: str) -> int:
         """The number of records of a run."""
@@ -326,15 +324,3 @@ def run_document(run: Run, now: str, *, is_listed: bool = False) -> JsonObject:
         "loops": {name: [run.loops_of(name), run.loops_allowed(name)] for name in run.relay.agents},
         **({"legs": len(turns)} if is_listed else details),
     }
-
-
-def readable_runs(runs: Runs) -> tuple[list[Run], list[Damaged]]:
-    """The runs, newest first, and the errors of those that can't be read."""
-    found: list[Run] = []
-    damages: list[Damaged] = []
-    for name in runs.positions():
-        try:
-            found.append(runs.get(name))
-        except Damaged as error:
-            damages.append(error)
-    return sorted(found, key=lambda run: (run.started_at, len(run.run), run.run))[::-1], damages

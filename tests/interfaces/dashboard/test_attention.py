@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import passdown
+from passdown.web.pages import attention
 from tests.interfaces.dashboard.conftest import QUICK, damage_first_record, opened_page, visit
+from tests.interfaces.web.asking import ask
 from tests.serving import served
 
 if TYPE_CHECKING:
@@ -186,6 +189,32 @@ def test_a_check_is_repeated_when_one_asks(page: Any, ws: Workspace) -> None:
     file.write_text("other = 1\n")
     page.keyboard.press("v")
     page.wait_for_selector("#findings .row.changed_files >> text=src/config.py")
+
+
+def test_nobody_waits_for_a_check(
+    server: Served, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its page answers while it runs, and so do those that read much of the store."""
+    go, checks = threading.Event(), list[str]()
+
+    def slow(workspace: Workspace) -> Any:
+        checks.append("begun")
+        assert go.wait(240)
+        return found(workspace)
+
+    found = attention._findings  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(attention, "_findings", slow)
+    token, shown = server.token("ann", "read"), ""
+    for _ in range(2):
+        shown = ask(server.port, "GET", "/findings", token=token).body.decode()
+        assert "Checking all records" in shown
+        assert 'data-again="' in shown, "the page asks again"
+    assert ask(server.port, "GET", "/runs", token=token).status == 200
+    go.set()
+    while "no findings" not in shown:
+        shown = ask(server.port, "GET", "/findings?again=1", token=token).body.decode()
+    assert "Checked " in shown
+    assert len(checks) <= 3, "one at a time, for everybody"
 
 
 def test_a_page_says_that_it_is_out_of_date(page: Any, server: Served, ws: Workspace) -> None:

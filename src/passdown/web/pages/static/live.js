@@ -62,7 +62,9 @@ export async function refresh() {
   if (isBusy) { isDue = true; return; }
   isBusy = true;
   try {
-    const fresh = await page(location.href);
+    const url = location.href;
+    const fresh = await page(url);
+    if (url !== location.href) { isDue = true; return; } // something was searched for meanwhile
     if (fresh?.getElementById("sign-in")) leave();
     if (!fresh) {
       state("out of date");
