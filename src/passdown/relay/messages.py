@@ -52,7 +52,7 @@ SUMMARY_BY = "summary"
 class _Arguments(Type):
     """The arguments of a tool call: a JSON object, or its text."""
 
-    def read(self, value: Any, path: str, checks: Checks) -> Any:
+    def check(self, value: Any, path: str, checks: Checks) -> Any:
         """Check that it can be recorded."""
         if not isinstance(value, dict | str):
             given = f"{type(value).__name__} given"
