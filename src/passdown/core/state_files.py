@@ -67,9 +67,6 @@ def _object(required: Schema, optional: Schema) -> Schema:
     }
 
 
-_FORMS: dict[Type, Schema] = {AGENT: _NAME, TASK_ID: _NAME, TIME: _TIME, ADDRESS: _address("d")}
-
-
 def _stored(kind: Type) -> Schema:
     """What a record holds of a declared type: what is empty is left out of it."""
     if isinstance(kind, Optional):
@@ -80,14 +77,14 @@ def _stored(kind: Type) -> Schema:
         return _object({}, _fields(kind.of))
     if isinstance(kind, Choice):
         return _choice(*filter(None, kind.words))
-    return _FORMS.get(kind) or kind.schema({})
+    forms: dict[Type, Schema] = {AGENT: _NAME, TASK_ID: _NAME, TIME: _TIME, ADDRESS: _address("d")}
+    return forms.get(kind) or kind.schema({})
 
 
 def _fields(shape: type[Any]) -> Schema:
     return {name: _stored(field.type) for name, field in fields_of(shape).items()}
 
 
-_SHAPES = {field.stored: shape_of(field) for field in fields_of(Handoff).values()}
 # Which fields of a kind's entries are always recorded, and statuses that aren't among those that it
 # begins with or is given.
 _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -115,7 +112,8 @@ def _item(letter: str) -> Schema:
     """An item: its own fields, and what every item says of where it came from."""
     always, further = _KINDS[letter]
     kind = KINDS[letter]
-    shape = Handoff if letter == "h" else _SHAPES[kind.field]
+    shapes = {field.stored: shape_of(field) for field in fields_of(Handoff).values()}
+    shape = Handoff if letter == "h" else shapes[kind.field]
     own = _fields(shape) if shape else {"text": _TEXT}
     if letter == "h":
         own = {name: own[name] for name in _OF_HANDOFF}
@@ -142,33 +140,37 @@ def _item(letter: str) -> Schema:
     )
 
 
-_HEADER: Schema = {
-    "schema": {"type": "string", "enum": [STATE_SCHEMA]},
-    **{
-        name: _or_null(found) if isinstance(field.type, Optional) else found
-        for name, field in fields_of(TaskState).items()
-        if name not in (*LISTS.values(), "document")
-        for found in (_stored(field.type),)
-    },
-    "version": _VERSION,
-    "digest": _DIGEST,
-    "time_limit_minutes": _or_null(_VERSION),
-    "created_at": _TIME,
-    "created_by": _NAME,
-    "updated_at": _TIME,
-    "blocked_by": {"type": "array", "items": _address("b")},
-}
+def _header() -> Schema:
+    """What a state says of its task, without its items."""
+    return {
+        "schema": {"type": "string", "enum": [STATE_SCHEMA]},
+        **{
+            name: _or_null(found) if isinstance(field.type, Optional) else found
+            for name, field in fields_of(TaskState).items()
+            if name not in (*LISTS.values(), "document")
+            for found in (_stored(field.type),)
+        },
+        "version": _VERSION,
+        "digest": _DIGEST,
+        "time_limit_minutes": _or_null(_VERSION),
+        "created_at": _TIME,
+        "created_by": _NAME,
+        "updated_at": _TIME,
+        "blocked_by": {"type": "array", "items": _address("b")},
+    }
 
-# A state file leaves old items to its archive and says how many there are in all.
-_HANDLE: Schema = {
-    "metadata": _ANYTHING,
-    "totals": _object({}, dict.fromkeys(LISTS.values(), _COUNT)),
-    "archive": _object(
-        {"folder": _TEXT, "files": _COUNT, "through_version": _COUNT},
-        {"left_out": _COUNT, "whole": _TEXT},
-    ),
-    "checksum": _DIGEST,
-}
+
+def _handle() -> Schema:
+    """What a state file says besides: it leaves old items to its archive and counts them all."""
+    return {
+        "metadata": _ANYTHING,
+        "totals": _object({}, dict.fromkeys(LISTS.values(), _COUNT)),
+        "archive": _object(
+            {"folder": _TEXT, "files": _COUNT, "through_version": _COUNT},
+            {"left_out": _COUNT, "whole": _TEXT},
+        ),
+        "checksum": _DIGEST,
+    }
 
 
 @cache
@@ -180,7 +182,7 @@ def state_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": STATE_SCHEMA,
         "title": "The state of a task",
-        **_object({**_HEADER, **listed}, {**later, **_HANDLE}),
+        **_object({**_header(), **listed}, {**later, **_handle()}),
     }
 
 
@@ -193,13 +195,9 @@ def state_problems(document: object) -> list[Problem]:
 
 def check_state(document: dict[str, Any]) -> None:
     """Raise Damaged unless a state document keeps to the schema."""
-    _refuse(state_problems(document), document.get("task_id"))
-
-
-def _refuse(found: list[Problem], name: object) -> None:
-    if found:
+    if found := state_problems(document):
         raise Damaged(
-            f"what is stored of {name} breaks the schema of a state",
+            f"what is stored of {document.get('task_id')} breaks the schema of a state",
             found,
             next_step="Run passdown verify; the state file is written once this is fixed.",
         )
@@ -229,12 +227,8 @@ class Rendered(str):
 _ENTRY_MARGIN = "    "
 
 
-def rendered_entry(name: str, entry: dict[str, Any], *, is_checked: bool = False) -> Rendered:
-    """An entry of a state's list as the file shows it; raises Damaged if it breaks the schema."""
-    if not is_checked:
-        found: list[Problem] = []
-        check_json(entry, state_schema()["properties"][name]["items"], f"{name}[]", found)
-        _refuse(found, entry["address"])
+def rendered_entry(entry: dict[str, Any]) -> Rendered:
+    """An entry of a state's list as the file shows it."""
     return Rendered(indented_json(entry, _ENTRY_MARGIN))
 
 

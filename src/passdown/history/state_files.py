@@ -29,7 +29,6 @@ from passdown.core.documents import (
 from passdown.core.kinds import stream_of
 from passdown.core.record import Head
 from passdown.core.state_files import (
-    check_state,
     handle_file_text,
     indented_json,
     rendered_entry,
@@ -119,18 +118,16 @@ def _next_entries(page: _Page, written: Written, step: Changes) -> _Entries | No
         elif known is not None:
             document = with_status(json.loads(known.text), status_fields(change))
             item = known.item._replace(**change._asdict())
-            entries[place] = _entry(item, document, is_checked=True)
+            entries[place] = _entry(item, document)
     for place in sorted(added):
         document = item_document(added[place], written.record, body)
-        entries[place] = _entry(added[place], document, is_checked=True)
+        entries[place] = _entry(added[place], document)
     return entries
 
 
-def _entry(
-    item: ItemRow, document: JsonObject, source: str = "", *, is_checked: bool = False
-) -> _Entry:
+def _entry(item: ItemRow, document: JsonObject, source: str = "") -> _Entry:
     supersede(document, source)
-    return _Entry(item, source, rendered_entry(LISTS[item.letter], document, is_checked=is_checked))
+    return _Entry(item, source, rendered_entry(document))
 
 
 def _is_special(path: str) -> bool:
@@ -230,7 +227,7 @@ class StateFiles:
         if step.changed or through > self._archived_through(row.version - 1):
             kept = (e for e in entries.values() if e.item.position > through or e.item.is_open)
             entries = {(entry.item.letter, entry.item.ordinal): entry for entry in kept}
-        text, left_out = self._text(row, list(entries.values()), (), is_new=True)
+        text, left_out = self._text(row, list(entries.values()), ())
         blocks = [b for b in (*self._blocks(row)[-1:], *left_out) if not self._has_block(task, b)]
         if blocks:
             with store.reading() as reader:
@@ -373,13 +370,10 @@ class StateFiles:
                     os.unlink(self._block_path(task, (version, version)))
 
     def _text(
-        self, row: TaskRow, every: list[_Entry], links: Sequence[LinkRow], *, is_new: bool = False
+        self, row: TaskRow, every: list[_Entry], links: Sequence[LinkRow]
     ) -> tuple[str, list[_Block]]:
-        """The whole file, and the versions of which something doesn't fit.
-
-        What `is_new` isn't checked: it was when it was given.
-        """
-        text = self._rendered(row, every, links, is_new=is_new)
+        """The whole file, and the versions of which something doesn't fit."""
+        text = self._rendered(row, every, links)
         if len(text) * 4 <= self._max_bytes or len(text.encode()) <= self._max_bytes:
             return text, []
         most = 0
@@ -399,7 +393,7 @@ class StateFiles:
         return [(v, v) for v in sorted({e.item.position for e in left_out}) if v > through]
 
     def _entries(self, reader: Reader, row: TaskRow) -> _Entries:
-        """The items of a task as its file shows them; each is checked and rendered once while
+        """The items of a task as its file shows them; each is rendered once while
         nothing of it changes.
         """
         task, through = row.task, self._archived_through(row.version)
@@ -426,8 +420,6 @@ class StateFiles:
         links: Sequence[LinkRow],
         left_out: list[_Entry] | None = None,
         most: int = 0,
-        *,
-        is_new: bool = False,
     ) -> str:
         """The file with some of a task's items and a count of others, and each of the task's own
         fields within `most` bytes, if that is given.
@@ -448,8 +440,6 @@ class StateFiles:
             document["archive"]["left_out"] = len(left_out)
         if left_out or most:
             document["archive"]["whole"] = f"passdown state {row.task} --json"
-        if not is_new:
-            check_state(document)
         # Of a file that was handed off twice, the newest entry is shown.
         files = {entry.item.path: entry.item.ordinal for entry in shown if entry.item.path}
         lists: dict[str, list[Rendered]] = {}
