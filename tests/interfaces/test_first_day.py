@@ -18,7 +18,7 @@ RIGHT, WRONG = PAGE.read_text("utf-8").split("## Wrong turns")
 OFFERED = (
     "quote a title of several words, or use passdown task new",
     "--why/--reason",
-    "required: --mitigation",
+    "missing: --mitigation",
     "at least an --outcome",
     "Try: --stopped time|context|budget|turn, or --blocker",
     "--by",

@@ -121,7 +121,7 @@ def test_show_gives_a_part(known: Path, as_json: Json) -> None:
     [
         (("graph", "show", "--output", "x"), "--format"),
         (("graph", "show", "--format", "dot", "--json"), "different formats"),
-        (("graph", "show", "--type", "poem"), "invalid choice"),
+        (("graph", "show", "--type", "poem"), "is not one of"),
         (("graph", "near"), "NODE"),
         (("knowledge", "add"), "name an ID"),
         (("knowledge", "add", "x"), "--type and --summary"),

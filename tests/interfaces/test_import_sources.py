@@ -81,7 +81,7 @@ def test_a_bundle_is_a_bundle_as_ever(
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("nowhere",), "is not there"),
+        (("nowhere",), "was not found"),
         (("plain.txt",), "has no known format"),
         (("plain.txt", "--from", "adr"), "there is no ADR"),
         (("plain.txt", "--from", "beads"), "invalid_json"),

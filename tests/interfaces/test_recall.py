@@ -138,7 +138,7 @@ def test_what_nothing_superseded_says_so_with_null(past: Path, as_json: Json) ->
 def test_a_wrong_filter_is_refused_with_every_reason(past: Path, cli: Run) -> None:
     err = cli("recall", "x", "--since", "soon", "--until", "later", "--limit", "0", code=1).err
     assert all(f"  - {name}: " in err for name in ("since", "until", "limit"))
-    assert "invalid choice" in cli("recall", "x", "--kind", "poem", code=2).err
+    assert "is not one of" in cli("recall", "x", "--kind", "poem", code=2).err
 
 
 @pytest.mark.parametrize("option", ["--task", "--agent", "--path"])

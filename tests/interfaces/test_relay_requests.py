@@ -115,7 +115,7 @@ def test_a_request_that_makes_no_sense_is_refused(project: Path, cli: Run) -> No
     assert "isn't in R-1" in cli("ask", "nobody", "x", "--run", "R-1", "--by", "eva", code=1).err
     failed = cli("ask", "architect", "x", "--by", "eva", code=1).err
     assert "architect gave no answer" in failed
-    assert "invalid choice" in cli("review", "architect", "x", "--kind", "poem", code=2).err
+    assert "is not one of" in cli("review", "architect", "x", "--kind", "poem", code=2).err
 
 
 def _agents(command: list[str]) -> dict[str, Any]:

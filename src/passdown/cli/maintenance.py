@@ -33,7 +33,8 @@ def _saved_heads(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        problem = Problem(path, "unreadable", str(error), "heads from passdown heads export")
+        why = getattr(error, "strerror", None) or str(error)
+        problem = Problem(path, "unreadable", why, "heads from passdown heads export")
         raise InvalidInput("nothing was verified", [problem]) from error
 
 

@@ -408,7 +408,7 @@ def print_error(error: PassdownError, *, as_json: bool) -> None:
     if as_json:
         print_document({"schema": SCHEMA, **error.to_dict()})
     else:
-        error_line(str(error))
+        error_line(re.sub(r" \(in Python: [^)]*\)", "", str(error)))
 
 
 def print_freshness(session: Session, found: Freshness, task: str) -> int:

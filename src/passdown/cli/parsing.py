@@ -547,7 +547,24 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Usage error: `main` says what is wrong and where to read on."""
+        for pattern, words in _PLAIN_ERRORS:
+            message = re.sub(pattern, words, message)
         raise UsageError(message, self.prog)
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    return f"{found[1]} is not one of {found[2].replace(chr(39), '')}"
+
+
+_PLAIN_ERRORS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"^the following arguments are required: (.*)$", r"missing: \1"),
+    (r"^one of the arguments (\S+) (.*) is required$", r"missing: \1 or \2"),
+    (r"^argument (.+?): not allowed with argument (.*)$", r"\1 doesn't go with \2"),
+    (r"^argument (.+?): expected one argument$", r"\1 needs a value"),
+    (r"invalid choice: ('.*?') \(choose from (.*)\)$", _unquoted),
+    (r"^argument ", ""),
+)
+"""What `argparse` says, and what we say."""
 
 
 def _argparse_options(

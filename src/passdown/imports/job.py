@@ -92,7 +92,7 @@ class ImportSource(NamedTuple):
 def open_source(path: str) -> ImportSource:
     """List the files of a source; raises InvalidInput where there is nothing to read."""
     if "\0" in path or not os.path.exists(path):
-        problem = Problem("source", "missing_file", f"{path[:200]!r} is not there", "a file")
+        problem = Problem("source", "missing_file", f"{path[:200]!r} was not found", "a file")
         raise InvalidInput(NOTHING_IMPORTED, [problem])
     if problems := irregular_file_problems(path):
         raise InvalidInput(NOTHING_IMPORTED, problems)

@@ -106,7 +106,7 @@ def _readable(path: str | BinaryIO) -> Generator[None]:
         yield
     except FileNotFoundError as error:
         raise InvalidInput(
-            "nothing was imported", [Problem("path", "missing_file", f"{path} is not there")]
+            "nothing was imported", [Problem("path", "missing_file", f"{path} was not found")]
         ) from error
     except InvalidInput:
         raise
