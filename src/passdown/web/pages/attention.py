@@ -33,6 +33,8 @@ NAMES = {
 _FEW, _OF_KIND = 50, 200
 """How many entries of a kind are on the first page, and on a page of that kind."""
 _FOUND = 200
+_CHECKED = ("damage", "fork", "changed_files")
+"""Kinds that only checks find."""
 _TITLE, _DETAIL = 300, 600
 _REASON = Field("reason", "Why", is_needed=False)
 
@@ -42,7 +44,7 @@ def attention_page(call: ApiRequest) -> Page:
     kind, all entries of that kind, a page at a time.
     """
     kind = str(call.arguments.get("kind", ""))
-    kind = kind if kind in NAMES else ""
+    kind = kind if kind in NAMES and kind not in (*_CHECKED, "warning") else ""
     after = (whole_number(call.arguments.get("after")) or 0) if kind else 0
     limit = _OF_KIND if kind else _FEW
     found = call.workspace.maintenance.attention(limit=limit, kind=kind, after=after)
@@ -58,13 +60,19 @@ def attention_page(call: ApiRequest) -> Page:
             [link(address(kind=name), f"More than {limit} of {NAMES[name]}"), " "]
             for name in found.more
         ]
-    nothing = "No more of these." if kind else "Nothing waits for you."
+    nothing: list[object] = ["No more of these." if kind else "Nothing waits for you."]
+    if not (rows or kind or call.workspace.tasks(limit=1)):
+        nothing += [
+            " There are no tasks yet: ",
+            tag("code", "passdown start 'Title'"),
+            " makes one.",
+        ]
     return Page(
         f"({count}) Attention" if count and not kind else "Attention",
         tag("h1", "Attention", tag("span", said, class_="note", id=None if kind else "count")),
         tag("div", id="damage", data_keep=True),
         tag("div", *rows, class_="rows", id="entries"),
-        None if rows else tag("p", nothing, class_="empty", id="nothing"),
+        None if rows else tag("p", *nothing, class_="empty", id="nothing"),
         more and tag("p", *more, class_="more"),
         None if kind else loaded_later("findings", "/findings", "Checking records and files…"),
         api=address("api", "attention", kind=kind, after=after or ""),
@@ -103,14 +111,13 @@ def findings_page(call: ApiRequest) -> Page:
 
 def _findings(workspace: Workspace) -> tuple[list[Any], list[Any], list[str]]:
     """What verify and audit find, what doctor finds, and the kinds of which there is more."""
-    kinds = ("damage", "fork", "changed_files")
     found = workspace.maintenance.attention(thorough=True, limit=_FOUND)
     warnings = [
         {"kind": "warning", "title": each["message"], "detail": each.get("fix", "")}
         for each in workspace.maintenance.doctor().findings
     ]
-    entries = [each for each in found.entries if each["kind"] in kinds]
-    return entries, warnings, [kind for kind in found.more if kind in kinds]
+    entries = [each for each in found.entries if each["kind"] in _CHECKED]
+    return entries, warnings, [kind for kind in found.more if kind in _CHECKED]
 
 
 def entry_row(caller: AccessToken, entry: dict[str, Any]) -> Html:

@@ -60,7 +60,8 @@ def bars(rows: Sequence[tuple[str, Sequence[tuple[int, str]]]], title: str) -> H
             y += _BAR
         y += _GAP
     shape = {"viewBox": f"0 0 {_WIDTH} {max(y, 1)}", "class": "chart"}
-    return tag("svg", tag("title", title), *drawn, role="img", aria_label=title, **shape)
+    picture = tag("svg", tag("title", title), *drawn, role="img", aria_label=title, **shape)
+    return tag("div", picture, class_="scroll", tabindex="0", role="group", aria_label=title)
 
 
 def runs_page(call: ApiRequest) -> Page:

@@ -422,6 +422,13 @@ def integrity_page(call: ApiRequest) -> Page:
         section(
             "Export",
             tag("p", link("/api/bundle", "Download a bundle of everything", download="all.zip")),
+            tag(
+                "p",
+                link("/api/heads", "Download the heads", download="heads.json"),
+                ": kept elsewhere, they show later whether history was cut or replaced (",
+                tag("code", "passdown verify --against heads.json"),
+                ").",
+            ),
         ),
         api="/api/verify",
     )
