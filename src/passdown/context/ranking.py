@@ -152,8 +152,8 @@ REFERENCE_TOKENS, HEADING_TOKENS = 12, 3
 
 _BASE = {
     **dict.fromkeys("kbc", 10),
-    **{"n": 7, "y": 6},
-    **dict.fromkeys("qrdgwf", 5),
+    **{"g": 6.4, "y": 6, "n": 4.6},
+    **dict.fromkeys("qrdwf", 5),
     **{"p": 4, "a": 4, "h": 2, "z": 1},
 }
 _PHASES: dict[str, dict[str, float]] = {
@@ -163,6 +163,9 @@ _PHASES: dict[str, dict[str, float]] = {
     "reviewing": {"d": 1.3, "a": 1.2, "w": 1.2},
 }
 _GRADES = {"blocker": 1.5, "blocking": 1.5, "high": 1.25, "medium": 1.0, "low": 0.6}
+_UNSAID, _GRADE_TOKENS = {("g", "medium"), ("n", "high"), ("n", "medium")}, 3
+"""Kinds and grades that a brief doesn't print, and how many tokens of a line that saves."""
+
 _ORDER = "kbcqnhrfdgwpa"
 _OPEN = "nqbr"
 _FADING, _FADED = 0.08, 30
@@ -259,9 +262,11 @@ def rank_items(
         worth *= _AGAIN if (kind, row.title) in said else 1
         worth *= _OWN if row.task == latest[0] and row.position in own else 1
         said.add((kind, row.title))
-        size = (worth, sizes_of(row.sizes).tokens)
+        line, short, full = sizes_of(row.sizes).tokens
+        unsaid = _GRADE_TOKENS if (kind, row.grade) in _UNSAID else 0
+        size = (line - unsaid, short - unsaid, full - unsaid)
         found.append(
-            RankedItem(address, kind, row, *size, is_mandatory, matches, rank, is_labelled)
+            RankedItem(address, kind, row, worth, size, is_mandatory, matches, rank, is_labelled)
         )
     found.sort(key=_shown_place)
     return found
