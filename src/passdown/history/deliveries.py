@@ -59,37 +59,31 @@ def _body(record: Record) -> JsonObject:
 def artifacts_of(reader: Reader, task: str, limit: int = PAGE) -> list[JsonObject]:
     """The switch artifacts of a task, newest first, each with whether it was consumed."""
     stream = kinds.deliveries_of(task)
-    return _artifacts(reader.records_before(stream, NEWEST, limit, kinds=_WITH_ARTIFACTS))
+    records = reader.records_before(stream, NEWEST, limit, kinds=_WITH_ARTIFACTS)
+    return list(artifacts_in(map(_line, records)))
 
 
 def waiting_artifacts(reader: Reader, agent: str) -> list[JsonObject]:
     """The artifacts that wait for an agent, of all tasks, newest first."""
     records = reader.latest(NEWEST, MOST_SCANNED, kinds.DELIVERY_STREAM, kinds=_WITH_ARTIFACTS)
-    found = _artifacts(records)
+    found = artifacts_in(map(_line, records))
     return [entry for entry in found if entry["to_agent"] == agent and not entry["consumed"]]
 
 
-def _artifacts(records: Iterable[Record]) -> list[JsonObject]:
+def artifacts_in(deliveries: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """The switch artifacts among deliveries, newest first, each with whether it was consumed."""
     consumed: set[tuple[str, str]] = set()
-    found: list[JsonObject] = []
-    for record in records:
-        body, task = _body(record), record.stream.removeprefix(kinds.DELIVERY_STREAM)
-        consumed.update((task, name) for name in body.get("consumed", ()))
-        if "file" in body:
-            found.append(
-                {
-                    "task": task,
-                    "file": body["file"],
-                    "from_agent": body["from_agent"],
-                    "to_agent": body["agent"],
-                    "version": body["version"],
-                    "at": record.at,
-                    "artifact": body["artifact"],
-                    "decisions": body.get("decisions", {}),
-                    "consumed": (task, body["file"]) in consumed,
-                }
-            )
-    return found
+    for given in deliveries:
+        task = given["task"]
+        consumed.update((task, name) for name in given.get("consumed", ()))
+        if "file" in given:
+            names = ("task", "file", "from_agent", "version", "at", "artifact")
+            yield {
+                **{name: given[name] for name in names},
+                "to_agent": given["agent"],
+                "decisions": given.get("decisions", {}),
+                "consumed": (task, given["file"]) in consumed,
+            }
 
 
 def why(reader: Reader, item: str, *, agent: str) -> Explanation:

@@ -41,7 +41,7 @@ from passdown.errors import (
     StoreUnavailable,
     raise_problems,
 )
-from passdown.history.deliveries import artifacts_of, waiting_artifacts
+from passdown.history.deliveries import artifacts_in, artifacts_of, waiting_artifacts
 from passdown.history.facts import previous_agent, turn_facts
 from passdown.history.git import GitCheck, current_branch, has_git
 from passdown.history.profiles import Profile
@@ -628,7 +628,7 @@ def compare_artifact(workspace: Workspace, path: str, text: str | bytes) -> Arti
     found, problems = check_artifact(text)
     name = os.path.basename(path)
     file, recorded = "", None
-    for entry in _recorded_artifacts(workspace):
+    for entry in artifacts_in(all_deliveries(workspace)):
         artifact = entry["artifact"]
         is_alike = found is not None and all(found.get(e) == artifact.get(e) for e in _ENDS)
         if entry["file"] == name or (is_alike and recorded is None):
@@ -650,20 +650,7 @@ def compare_artifact(workspace: Workspace, path: str, text: str | bytes) -> Arti
 
 def all_artifacts(workspace: Workspace, limit: int = MOST_LISTED) -> list[JsonObject]:
     """The switch artifacts of all tasks, newest first, at most so many."""
-    return list(islice(_recorded_artifacts(workspace), limit))
-
-
-def _recorded_artifacts(workspace: Workspace) -> Iterator[JsonObject]:
-    """The artifacts of all tasks, newest first, each with whether a switch has consumed it."""
-    consumed: set[tuple[str, str]] = set()
-    for delivery in all_deliveries(workspace):
-        task = delivery["task"]
-        consumed.update((task, name) for name in delivery.get("consumed", ()))
-        if "file" in delivery:
-            names = ("task", "file", "from_agent", "version", "at", "artifact")
-            entry = {name: delivery[name] for name in names}
-            is_consumed = (task, delivery["file"]) in consumed
-            yield {**entry, "to_agent": delivery["agent"], "consumed": is_consumed}
+    return list(islice(artifacts_in(all_deliveries(workspace)), limit))
 
 
 def all_deliveries(workspace: Workspace, task: str | None = None) -> Iterator[JsonObject]:
