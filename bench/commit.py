@@ -30,14 +30,14 @@ def measure(run: Run) -> Measured:
     ours.grow("T", warm_up)
     ours.prepare(warm_up + rounds + 1)
     body = _body_of_last(ours)
-    bare = _bare(run.folder / "bare.db")
+    bare = bare_database(run.folder / "bare.db")
     for _ in range(warm_up):
-        _insert(bare, body)
+        insert(bare, body)
     stages, commits, before = Stages(), list[float](), ours.database_bytes()
     with stages.watching(ours.workspace):
         for _ in range(rounds):
             stages.hand_off(partial(ours.hand_off, "T"))
-            commits.append(seconds(partial(_insert, bare, body)))
+            commits.append(seconds(partial(insert, bare, body)))
     bare.close()
     stored = (ours.database_bytes() - before) / rounds
     recorded = stages.together(VALIDATION, TRANSACTION)
@@ -77,7 +77,7 @@ def _body_of_last(ours: Ours) -> bytes:
         return reader.latest(2**62, 1)[0].body
 
 
-def _bare(path: Path) -> apsw.Connection:
+def bare_database(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     for pragma in ("PRAGMA synchronous = EXTRA", "PRAGMA journal_mode = WAL"):
         rows(connection, pragma)
@@ -85,5 +85,5 @@ def _bare(path: Path) -> apsw.Connection:
     return connection
 
 
-def _insert(connection: apsw.Connection, body: bytes) -> None:
+def insert(connection: apsw.Connection, body: bytes) -> None:
     rows(connection, "INSERT INTO bodies (body) VALUES (?)", (body,))

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import passdown
-from bench.commit import _bare, _insert
+from bench.commit import bare_database, insert
 from bench.figures import Measured, Row, Target, median, ms, seconds, spread
 from passdown.core.tokens import counter_of
 from passdown.relay.messages import Message
@@ -126,7 +126,7 @@ def _timed(run: Run, folder: Path, rounds: int, found: Measured) -> None:
     """Time requests in tasks of twenty each, beside two bare commits."""
     from passdown.relay.conversations import review
 
-    bare = _bare(folder / "bare.db")
+    bare = bare_database(folder / "bare.db")
     held, beside = list[float](), list[float]()
     ws, conversations = _conversations(folder / "timed", "T-0")
     for number in range(rounds):
@@ -138,8 +138,8 @@ def _timed(run: Run, folder: Path, rounds: int, found: Measured) -> None:
             review(conversations, SENDER, "code", code, lambda _: answer)
 
         def commits(code: str = code, answer: str = answer) -> None:
-            _insert(bare, code.encode())
-            _insert(bare, answer.encode())
+            insert(bare, code.encode())
+            insert(bare, answer.encode())
 
         held.append(seconds(request))
         beside.append(seconds(commits))

@@ -20,7 +20,7 @@ from passdown.core.codec import as_document, encode, short_repr
 from passdown.core.rows import BriefFacts, ItemRow, shown_letter
 from passdown.core.tokens import Counter
 from passdown.core.values import NamedTuple
-from passdown.errors import Problem, raise_problems
+from passdown.errors import InvalidInput, Problem
 
 TEXT_WORTH = {"title": 8.0, "story": 8.0, "criteria": 16.0, "memory_refs": 8.0, "despite": 16.0}
 """What the task's own texts are worth, beside items; others have less."""
@@ -211,14 +211,13 @@ def brief(
 ) -> Brief:
     """The brief of a task for an agent; `with_rest`, all that waits is named.
 
-    Raises InvalidInput for a budget that isn't a whole number from 1, an unknown format, or a
-    counter that finds even an empty text too long. A budget that no text fits is a warning.
+    Budget and format are checked (`request_problems`). Raises InvalidInput for a counter that finds
+    even an empty text too long. A budget that no text fits is a warning.
     """
-    problems = request_problems(budget, format, rendering.RENDERINGS)
-    if not problems and counter.tokens("") > budget:
+    if counter.tokens("") > budget:
         message = f"{counter.name} counts {counter.tokens('')} for a text without a character"
-        problems.append(Problem("counter", "too_large", message, f"at most {budget}"))
-    raise_problems("no brief was made", problems)
+        problem = Problem("counter", "too_large", message, f"at most {budget}")
+        raise InvalidInput("no brief was made", [problem])
     attempt = 0
     while True:
         page = rendering.brief_page(facts, agent, attempt)
@@ -305,16 +304,14 @@ def _origin(text: str, patterns: Iterable[str]) -> re.Match[str] | None:
     return min(filter(None, matches), key=lambda match: match.start(), default=None)
 
 
-def request_problems(
-    budget: object, format: object, formats: Iterable[str] = FORMATS
-) -> list[Problem]:
-    """What is wrong with a budget, and with a format that has to be one of some."""
+def request_problems(budget: object, format: object) -> list[Problem]:
+    """What is wrong with a budget and a format."""
     problems: list[Problem] = []
     is_whole = isinstance(budget, int) and not isinstance(budget, bool)
     if not is_whole or not 1 <= cast("int", budget) <= MAX_BUDGET:
         expected = f"a whole number from 1 to {MAX_BUDGET:,}"
         problems.append(Problem("budget", "out_of_range", f"{str(budget)[:40]!r}", expected))
-    if not isinstance(format, str) or format not in formats:
-        known = " | ".join(formats)
+    if not isinstance(format, str) or format not in FORMATS:
+        known = " | ".join(FORMATS)
         problems.append(Problem("format", "invalid_choice", f"{format!r:.40}", known))
     return problems
