@@ -1,7 +1,7 @@
 """Environments for frameworks that can't share the project's: made once, in the user's cache.
 
-`python -m tests.framework_environments` makes them all. Without pip or the network such tests are
-skipped; in CI they fail.
+`python -m tests.framework_environments` makes them all but the large ones. Without pip or the
+network such tests are skipped; in CI they fail.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from filelock import FileLock
 ROOT = Path(__file__).resolve().parent.parent
 SEPARATE = ("google-adk",)
 """The extras that need an environment of their own."""
+LARGE = ("crewai",)
+"""Those that take minutes and a gigabyte: only long test runs make them."""
 
 
 class NotMade(Exception):
@@ -27,7 +29,7 @@ class NotMade(Exception):
 
 def python_of(extra: str) -> str:
     """The Python of the environment that an extra is installed in. Raises NotMade."""
-    if extra not in SEPARATE:
+    if extra not in (*SEPARATE, *LARGE):
         return sys.executable
     constraints = ROOT / f"constraints-{extra}.txt"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

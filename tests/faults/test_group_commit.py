@@ -12,7 +12,15 @@ import pytest
 
 import passdown
 from passdown.errors import Conflict, StoreError
-from tests.faults.tools import faults_of, handoff_for, make_store, write
+from tests.faults.tools import (
+    faults_of,
+    handoff_for,
+    make_store,
+    read_acks,
+    retried,
+    start_worker,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -94,3 +102,24 @@ def test_a_writer_that_was_waited_for_and_never_came_holds_nobody_up(
     store._turns.waiting += 1
     acks = [write(ws, task, f"h-{task}") for task in TASKS]
     assert faults_of(ws, acks) == []
+
+
+@pytest.mark.promise("P-1", "P-3")
+def test_nothing_acknowledged_is_lost_when_a_process_is_killed_whose_threads_share_commits(
+    tmp_path: Path,
+) -> None:
+    project, log = tmp_path / "project", tmp_path / "acks"
+    make_store(project, ["T-1", *(f"T-{number}" for number in range(0, 8, 2))])
+    options = {"folder": str(project), "threads": 8, "count": 10_000, "acks": str(log)}
+    worker = start_worker("threads", **options)
+    deadline = time.monotonic() + 240
+    while len(read_acks(log)) < 40:
+        assert worker.poll() is None, worker.communicate()[1]
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    worker.kill()
+    worker.communicate()
+    acks = read_acks(log)
+    with passdown.open(str(project)) as ws:
+        assert faults_of(ws, acks) == []
+        assert retried(ws, acks[-8:]) == []

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -166,6 +166,20 @@ def test_the_help_of_every_command_fits_80_columns(monkeypatch: pytest.MonkeyPat
     assert max(map(len, overview().splitlines())) <= 80
 
 
+def test_every_command_that_ends_prints_json_in_one_envelope(as_json: Callable[..., Any]) -> None:
+    """All but those that serve, or show a story."""
+    found = set[str]()
+    for verb in VERBS:
+        parser = parser_of(verb)
+        parsers = [parser.below(name) for name in parser.subverbs] or [parser]
+        for command in (each.command for each in parsers):
+            found |= {command.name} if command and not command.has_json else set()
+    assert found == {"demo", "hook", "mcp", "serve", "ui"}
+    for argv in (("template",), ("artifact", "template"), ("completion", "bash")):
+        assert as_json(*argv)["text"]
+    assert as_json("agents", "--mermaid", "coder")["text"].startswith("stateDiagram")
+
+
 def test_lists_at_80_columns(filled: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     long = "a title about many things that doesn't fit into what is left of a line"
     cli("task", "new", "T-1234567", "--title", long, "--agent", "some-agent")
@@ -177,7 +191,7 @@ def test_lists_at_80_columns(filled: Path, cli: Run, monkeypatch: pytest.MonkeyP
     assert len(log) == 9
     assert log[1].endswith("…")
     when = r"\d\d-\d\d \d\d:\d\d now"
-    assert re.match(rf"8    T-1234567 v1  {when} +some-agent  task_created ", log[1])
+    assert re.match(rf"8    T-1234567 v1  {when} +some-agent  task created: ", log[1])
     out = cli("history", "T-1", "src/login.py").out
     assert len(out.splitlines()) == 2
 

@@ -137,7 +137,7 @@ def test_a_faulty_reply_goes_back_with_every_problem() -> None:
 
     def agent(turn: AgentRequest) -> str:
         seen.append(turn)
-        faulty = "## Handoff\n```yaml\noutcome: done\nphase: later\nfrom_agent: qa\n```\n"
+        faulty = "## Handoff\n```yaml\noutcome: done\nphase: Later on\nfrom_agent: qa\n```\n"
         return faulty if turn.attempt == 1 else GOOD
 
     result = held(CallableRunner(agent))
@@ -145,7 +145,7 @@ def test_a_faulty_reply_goes_back_with_every_problem() -> None:
     assert [turn.attempt for turn in seen] == [1, 2]
     first, again = seen[1].messages[-2:]
     assert (first["role"], "outcome: done" in first["content"]) == ("assistant", True)
-    for part in ("outcome: 'done'", "phase: 'later'", "from_agent: 'qa'", "## Handoff", "T-1"):
+    for part in ("outcome: 'done'", "phase: 'Later on'", "from_agent: 'qa'", "## Handoff", "T-1"):
         assert part in again["content"], part
     assert again["role"] == "user"
     assert [len(each.problems) for each in result.attempts] == [3, 0]

@@ -72,6 +72,23 @@ def test_a_handoff_says_which_run_and_leg_it_is_of_and_who_is_next(stage: Stage)
     assert {"run": "R-1", "leg": "code", "mood": "fine"}.items() <= found_metadata(body).items()
 
 
+def test_a_phase_that_the_workspace_lacks_is_named_with_every_other_problem(
+    tmp_path: Path,
+) -> None:
+    """In the first answer to a faulty handoff, not after the others are fixed."""
+    settings = QUICK._replace(phases=("draft", "released"), completes="released")
+    with passdown.open(str(tmp_path), settings=settings) as ws:
+        ws.create_task("T-1", title="Login", agent="eva")
+        stage = Stage(ws)
+        replies = [reply(phase="testing", from_agent="qa"), reply(phase="released")]
+        ended = stage.take(started(stage), lambda asked: replies[asked.attempt - 1])
+        said = stage.asked[1].messages[-1]["content"]
+        assert "phase: 'testing'" in said
+        assert "draft | released" in said
+        assert "from_agent: 'qa'" in said
+        assert (ended["outcome"], ws.task("T-1").phase) == ("completed", "released")
+
+
 @pytest.mark.parametrize("outcome", ["completed", "partial", "failed", "blocked"])
 def test_an_agent_that_fills_in_the_form_it_is_shown_is_understood(
     stage: Stage, outcome: str

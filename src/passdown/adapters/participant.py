@@ -6,12 +6,11 @@ over to a tool. What is recorded, and what a receiver is given, is decided here.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from passdown.adapters.shared import LruCache
+from passdown.adapters.shared import LruCache, async_twin
 from passdown.core.record import digest_bytes
 from passdown.errors import InvalidInput, Problem
 from passdown.tools import agent_name_of, handed_log, handoff, read_history
@@ -74,7 +73,7 @@ class Participant:
         """The tool that reads what the brief replaced."""
         return read_history(self.workspace, "", self.agent, counter=self.counter)
 
-    async def hand_off(
+    def record(
         self,
         tool: str,
         task: str,
@@ -89,29 +88,24 @@ class Participant:
         `call` identifies the call within the framework: the same call, made again after a pause, is
         recorded once.
         """
-
-        def record() -> tuple[ToolResult, list[str]]:
-            log = handed_log(self.workspace, task)
-            log.keep(messages)
-            parts = json.dumps([call, tool, self.id, arguments], sort_keys=True)
-            key = f"{self.origin}-{digest_bytes(parts.encode())[7:]}"
-            # Nothing that differs when the same call is made again.
-            about = {self.origin: {"call_id": call, "session": log.session_id}}
-            result = self.transfers[tool].run(arguments, task=task, key=key, metadata=about)
-            return result, [*result.command.held_by] if result.command else []
-
-        return await asyncio.to_thread(record)
+        log = handed_log(self.workspace, task)
+        log.keep(messages)
+        parts = json.dumps([call, tool, self.id, arguments], sort_keys=True)
+        key = f"{self.origin}-{digest_bytes(parts.encode())[7:]}"
+        # Nothing that differs when the same call is made again.
+        about = {self.origin: {"call_id": call, "session": log.session_id}}
+        result = self.transfers[tool].run(arguments, task=task, key=key, metadata=about)
+        return result, [*result.command.held_by] if result.command else []
 
     def gates(self, task: str) -> list[str]:
         """The gates that keep the receiver from starting: waiting, or rejected."""
         return [gate.address for gate in workspace_of(self.workspace).gates(task) if gate.holds]
 
-    async def last_words(self, task: str) -> list[str]:
+    def kept_words(self, task: str) -> list[str]:
         """What people said last, among what handoffs of a task kept: after a restart."""
-        items = await asyncio.to_thread(handed_log(self.workspace, task).items)
-        return [*map(message_text, last_requests(items))]
+        return [*map(message_text, last_requests(handed_log(self.workspace, task).items()))]
 
-    async def brief(
+    def make_brief(
         self, task: str, said: list[T], text_of: Callable[[T], str]
     ) -> tuple[str, list[T]]:
         """The brief in place of the messages up to a handoff, and those last words of a person
@@ -119,10 +113,10 @@ class Participant:
 
         It is made once for each version of the task, so that the model's view doesn't shift.
         """
+        fitting, settings = self._settings.beside(said, text_of)
+        key = task, settings.budget, workspace_of(self.workspace).task(task).version
+        return self._briefs.get(key, lambda: brief_with_hint(settings, task)) or "", fitting
 
-        def make() -> tuple[str, list[T]]:
-            fitting, settings = self._settings.beside(said, text_of)
-            key = task, settings.budget, workspace_of(self.workspace).task(task).version
-            return self._briefs.get(key, lambda: brief_with_hint(settings, task)) or "", fitting
-
-        return await asyncio.to_thread(make)
+    hand_off = async_twin(record)
+    last_words = async_twin(kept_words)
+    brief = async_twin(make_brief)

@@ -56,12 +56,11 @@ _SCRIPTS = {
     'eval "$(passdown completion zsh)"',
     "passdown completion fish > ~/.config/fish/completions/passdown.fish",
     has_store=False,
-    has_json=False,
     hidden=("offer", "words"),
     help={"shell": "SHELL: bash, zsh or fish"},
 )
 def completion(
-    _session: Session,
+    session: Session,
     shell: Shell | None = None,
     words: list[str] = [],  # noqa: B006
     *,
@@ -71,7 +70,7 @@ def completion(
     if not shell:
         raise UsageError("name a shell: bash, zsh or fish")
     if not offer:
-        print(_SCRIPTS[shell], end="")
+        session.show({"text": _SCRIPTS[shell]}, lambda found: print(found["text"], end=""))
         return
     for word, line in candidates(words or [""]).items():
         print(f"{word}\t{line}" if shell == "fish" and line else word)

@@ -358,21 +358,21 @@ def artifact_show(session: Session, file: str, *, markdown: bool = False) -> Non
     "> handoff.yaml",
     "--folder templates --output handoff.yaml",
     has_store=False,
-    has_json=False,
     help={
         "folder": "DIR: where your own switch-artifact.yaml is",
         "output": "FILE: a new file to write it to",
     },
 )
 def artifact_template(
-    _session: Session, *, folder: str | None = None, output: str | None = None
+    session: Session, *, folder: str | None = None, output: str | None = None
 ) -> None:
     """Print an empty artifact, to fill in by hand."""
     from passdown.workspace.switches import artifact_template as template
 
     text = template(folder or "")
+    if not output or session.as_json:
+        session.show({"text": text}, lambda found: print(found["text"], end=""))
     if not output:
-        print(text, end="")
         return
     with open(output, "x", encoding="utf-8") as file:
         file.write(text)

@@ -306,7 +306,9 @@ def draft(
         holder = str(workspace.task(task).holder)
     _, seen = HookSessions(location.folder).newest(task=task)
     agent = agent or os.environ.get("PASSDOWN_AGENT") or seen.agent or holder
-    text = draft_text(task, agent, seen, changed_files(seen, location.root, _GIT_TIMEOUT_S))
+    with out.busy("asking git"):
+        changed = changed_files(seen, location.root, _GIT_TIMEOUT_S)
+    text = draft_text(task, agent, seen, changed)
     is_kept = not is_preview and write_draft(location.folder, task, text)
     path = draft_path(location.folder, task, os.getcwd())
 
@@ -694,11 +696,11 @@ def schema(session: Session, of: Literal["handoff", "task", "state"] = "handoff"
     "--task T-1 --title 'Login form' > tasks/T-1.md",
     "",
     has_store=False,
-    has_json=False,
     help={"task": "ID: the task's id", "title": "the task's title"},
 )
-def template(_session: Session, *, task: str = "TASK-ID", title: str = "Name") -> None:
+def template(session: Session, *, task: str = "TASK-ID", title: str = "Name") -> None:
     """Print an empty task file with a handoff section."""
     from passdown.core.task_files import task_template
 
-    print(task_template(task, title), end="")
+    text = task_template(task, title)
+    session.show({"text": text}, lambda found: print(found["text"], end=""))

@@ -62,7 +62,7 @@ def graph_show(
         raise UsageError("--json and --format name different formats")
     form = "json" if session.as_json else format
     nodes = [node_id(name) for name in around]
-    with session.open() as workspace:
+    with session.open() as workspace, out.busy("reading"):
         for name in nodes:
             node_or_hint(workspace, name)
         found = workspace.knowledge.graph(around=nodes, **part)
@@ -145,7 +145,7 @@ def graph_near(
 ) -> None:
     """Show what can be reached from a node, and how."""
     start = node_id(node)
-    with session.open() as workspace:
+    with session.open() as workspace, out.busy("reading"):
         node_or_hint(workspace, start)
         found = workspace.knowledge.neighbours(start, direction=direction, **options)
     document = [
@@ -217,7 +217,7 @@ def graph_about(session: Session, tag: str, *, types: Sequence[str] = ()) -> Non
 @command("graph tags", "", "--limit 200", help={"limit": f"at most; default: {_TOP}, all in JSON"})
 def graph_tags(session: Session, *, limit: int | None = None) -> None:
     """List tags with the nodes under them, the most used first."""
-    with session.open() as workspace:
+    with session.open() as workspace, out.busy("reading"):
         found = workspace.knowledge.graph().tag_index()
     ordered = sorted(found, key=lambda tag: (-len(found[tag]), tag))
     if session.as_json:

@@ -149,7 +149,8 @@ def _print_doctor(found: dict[str, Any]) -> None:
     rows: list[tuple[str, str]] = []
     for hook, last in hooks.items():
         told = f"{last['about']}, {last['told']} characters" if last["told"] else "sent nothing"
-        rows.append((hook, f"{last['at']}: {last['fault'] or told} ({last['ms']} ms)"))
+        when = out.moment(last["at"])
+        rows.append((hook, f"{when}: {last['fault'] or told} ({last['ms']} ms)"))
     out.pairs(rows, 2)
     out.line()
     out.print_findings(found["findings"])

@@ -87,8 +87,8 @@ def _print_run(run: JsonObject) -> None:
             *((name, run[name]) for name in ("task", "status", "why")),
             ("at", run["leg"]),
             ("lane", run["lane"]),
-            ("started", f"{run['started_at']} by {run['by']}"),
-            ("ended", run["ended_at"]),
+            ("started", f"{out.moment(run['started_at'])}, by {run['by']}"),
+            ("ended", out.moment(run["ended_at"])),
             ("lasted", duration_text(run["seconds"])),
             (
                 "asked",
@@ -304,7 +304,8 @@ def agents(
     if (name and busy) or (mermaid and (name or busy)):
         raise UsageError("name one AGENT, or --busy, or --mermaid")
     if mermaid:
-        print(as_mermaid(MACHINES[mermaid]), end="")
+        text = as_mermaid(MACHINES[mermaid])
+        session.show({"text": text}, lambda found: print(found["text"], end=""))
         return
     with session.open() as workspace:
         if name:

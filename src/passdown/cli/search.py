@@ -179,7 +179,7 @@ def journal(session: Session, task: str = "", *, output: str | None = None, **op
     """Show components, blockers and gotchas, of a task or of all."""
     if session.as_json and output:
         raise UsageError("--output writes the page; --json prints the data: give one of them")
-    with session.open() as workspace:
+    with session.open() as workspace, out.busy("reading"):
         found = workspace.knowledge.journal(task, **options)
     if session.as_json:
         out.print_json(found.to_dict())

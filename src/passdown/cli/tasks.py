@@ -62,7 +62,7 @@ def ready(session: Session, *, agent: Author = "", limit: int = 20) -> None:
 
     Open tasks that wait for no other task, no other agent and no person.
     """
-    with session.open() as workspace:
+    with session.open() as workspace, out.busy("reading"):
         found = workspace.tasks(status=READY, agent=agent, limit=limit)
         none = "" if found or session.as_json else _none_ready(workspace, agent)
     session.show(found, lambda rows: _print_ready(rows) if rows else out.line(none))
@@ -169,7 +169,7 @@ def _print_started(found: JsonObject, warnings: list[Problem]) -> None:
 @command("status", "", "--agent coder --json", help={"agent": "AGENT: for whom"})
 def status(session: Session, *, agent: Author = "") -> None:
     """Show where things stand: what is ready, what waits for a person, the last handoffs."""
-    with session.open() as workspace:
+    with session.open() as workspace, out.busy("reading"):
         found: JsonObject = {
             "agent": agent,
             "attention": workspace.maintenance.attention().entries,

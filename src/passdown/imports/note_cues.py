@@ -392,7 +392,7 @@ _LABELS = any_of(r"""
     critical|note(?: well)?|nb|exposed|beware|key (?:discovery|finding|insight|learning))|
     (?P<n>fixme|suggest(?:ion|ed (?:fix|change))|required (?:fix|change))|(?P<q>q\d*)|(?P<p>always)
 """)
-_TASK = any_of(r"\W*(?:task|step)\W*")
+_TASK = any_of(r"\W*(?:tasks?|steps?)\W*")
 
 
 def by_opening(text: str) -> Cue | None:

@@ -118,13 +118,9 @@ _REJECTED = re.compile(
 )
 _CHOSEN = cues.any_of(r"\b(?:chose|chosen|picked|selected|prefer(?:red)?|use[ds]?)\b")
 # A decision that is stated before a colon begins with what to do; anything else names its topic.
-_DOING = cues.any_of(r"""
-    (?:us(?:e|ed|ing)|keep|kept|chose|choose|adopt(?:ed)?|add(?:ed)?|remov(?:e|ed)|no|not|never|
-    always|avoid|prefer|stor(?:e|ed)|made?|mov(?:e|ed)|split|merg(?:e|ed)|replac(?:e|ed)|switch|
-    separate|drop(?:ped)?|defer(?:red)?|skip(?:ped)?|reuse|buil[dt]|run|allow|requir(?:e|ed)|
-    disable[d]?|enable[d]?|single|two|one|go with|went with|stay|start|put|wrap(?:ped)?|preserve|
-    do not|don't|implement(?:ed)?|creat(?:e|ed)|standardi[sz]e|migrate)\b
-""")
+_DOING = cues.any_of(
+    r"(?:no|not|never|always|avoid|single|two|one|do not|don't|\w+(?:ed|ing|pt))\b"
+)
 _REMEDY = cues.any_of(r"(?:\bmitigation|\bfix|\bworkaround|\bsolution|\binstead)\b:?")
 _PLACE = re.compile(r"`([^`\n]{1,200})`")
 _NUMBER = re.compile(r"[~<>=+-]{0,2}\d[\d.,]*(?:-\d[\d.,]*)?\s?(?:%|\w{1,12})?(?:\s?/\s?\d+)?")
@@ -219,7 +215,8 @@ def _decision_parts(said: str, *, is_listed: bool) -> _Parts:
         match = None if _NEXT_SENTENCE.search(said[: match.start()], 8) else match
     if match is None and is_listed:
         lead = _LEAD.match(said)
-        if lead and (_DOING.match(lead[1]) or len(lead[1].split()) > 3):
+        is_done = lead and (cues.ORDER.match(lead[1]) or _DOING.match(lead[1]))
+        if lead and (is_done or len(lead[1].split()) > 3):
             return _Parts(lead[1].strip(), lead[2].strip(), others)
         patterns = (_DASH, _NEXT_SENTENCE, _ASIDE_END)
         match = next((m for pattern in patterns if (m := pattern.search(said, 8))), None)
@@ -403,7 +400,7 @@ class _ItemExtractor:
         if self._told and block.trail[: len(self._told)] == self._told:
             return  # the section is one item, which its heading names
         takers = {"row": self._row, "value": self._value, "item": self._item}
-        takers |= {"text": self._paragraph, "heading": self._heading, "label": self._lead}
+        takers |= {"text": self._paragraph, "heading": self._heading}
         if block.form in takers:
             takers[block.form](block)
 
@@ -448,13 +445,6 @@ class _ItemExtractor:
         """A fix or a suggestion that is put as an order is a step, too."""
         if _FIX.fullmatch(name) and cues.ORDER.match(said):
             self._keep(cues.Cue(NEXT, 0.7, name.lower()), _Parts(storable(said)), block)
-
-    def _lead(self, block: Block) -> None:
-        """A line that leads to code below a heading for steps is a step."""
-        section = cues.direct_section(block.trail)
-        is_code = bool(self._after) and self._after[0].form == "code"
-        if block.text.endswith(":") and NEXT in section.kinds and is_code:
-            self._add(cues.Cue(NEXT, 0.6, section.words), block)
 
     def _item(self, block: Block) -> None:
         section, opening = cues.section_of(block.trail), cues.by_opening(block.text)

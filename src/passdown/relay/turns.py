@@ -20,7 +20,7 @@ from passdown.core.arguments import raise_problems
 from passdown.core.handoff import Handoff
 from passdown.core.handoff_templates import PROMPT_FIELDS, yaml_example
 from passdown.core.intake import check_handoff, read_handoff
-from passdown.core.kinds import CONVERSATION_STREAM, stream_of
+from passdown.core.kinds import CONVERSATION_STREAM, PHASES, stream_of
 from passdown.core.schema import EMPTY, as_meant, check_json, fields_of, json_expected
 from passdown.core.task_files import handoff_section
 from passdown.core.text import excerpt, storable, storable_values
@@ -296,12 +296,17 @@ def problem_lines(problems: Sequence[Problem]) -> str:
 
 
 def find_handoff(
-    text: str, *, task: str, agent: str, defaults: Mapping[str, Any] | None = None
+    text: str,
+    *,
+    task: str,
+    agent: str,
+    defaults: Mapping[str, Any] | None = None,
+    phases: Sequence[str] = PHASES,
 ) -> dict[str, Any]:
     """The handoff in an agent's reply: the section under its last heading named Handoff.
 
     A missing task or sender is filled in, as are `defaults`; a wrong one is a problem and never
-    replaced. Raises InvalidInput with every problem.
+    replaced. `phases` are the workspace's. Raises InvalidInput with every problem.
     """
     section = handoff_section(text)
     if section is None:
@@ -318,7 +323,7 @@ def find_handoff(
         for name, own, what in fixed
         if data[name] != own
     ]
-    checked = check_handoff(data)
+    checked = check_handoff(data, phases=phases)
     if checked.handoff is None:
         slips = [problem for problem in checked.warnings if problem.code == "unknown_field"]
         problems += [*checked.errors, *slips]
@@ -683,7 +688,9 @@ class Turns:
             data: Document = {"task": run.task, "from_agent": turn.agent, "outcome": "completed"}
             data |= {"summary": summary}
         else:
-            data = find_handoff(text, task=run.task, agent=turn.agent, defaults=first)
+            phases = context_of(self._workspace).settings.phases
+            names = {"task": run.task, "agent": turn.agent}
+            data = find_handoff(text, **names, defaults=first, phases=phases)
         payload = run.relay.payload_schema(turn.leg)
         # A field of the payload may be given beside the others.
         found |= {name: data.pop(name) for name in payload["required"] if name in data}

@@ -142,9 +142,11 @@ def _check_filters(context: Context, reader: Reader, status: object, phase: obje
         ("status", status, TASK_LISTS),
         ("phase", phase, context.settings.phases),
     ):
+        if not value or value in choices:
+            continue
         # A task may be in a phase of earlier settings, or of the workspace that it came from.
         is_old = name == "phase" and isinstance(value, str) and reader.tasks(phase=value, limit=1)
-        if value and value not in choices and not is_old:
+        if not is_old:
             message = f"{str(value)[:40]!r} is not one of the choices"
             problems.append(Problem(name, "invalid_choice", message, " | ".join(choices)))
     raise_problems("the filter is refused", problems)

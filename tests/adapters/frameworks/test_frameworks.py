@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from filelock import FileLock
@@ -26,8 +27,11 @@ from tests.adapters.frameworks.story import (
     RESULT,
     Played,
 )
-from tests.framework_environments import NotMade, python_of
+from tests.framework_environments import LARGE, NotMade, python_of
 from tests.serving import EVERY_RIGHT, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).parent
@@ -60,7 +64,14 @@ def run(framework: str, program: Path, folder: Path, url: str = "", token: str =
     return done.stdout
 
 
-@pytest.fixture(scope="session", params=FRAMEWORKS)
+def with_large_in_long_runs(modules: Iterable[str]) -> list[Any]:
+    """Frameworks as parameters, those whose environment is large in `make soak` alone."""
+    large = [each.replace("-", "_") for each in LARGE]
+    soak = pytest.mark.soak
+    return [pytest.param(each, marks=soak) if each in large else each for each in modules]
+
+
+@pytest.fixture(scope="session", params=with_large_in_long_runs(FRAMEWORKS))
 def framework(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -78,7 +89,8 @@ def story(framework: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pla
             program = HERE / f"play_{framework}.py"
             with passdown.init(str(folder / framework)) as ws, served(ws) as server:
                 token = server.token("tests", *EVERY_RIGHT, is_person=True)
-                kept.write_text(run(framework, program, folder, server.url, token), "utf-8")
+                printed = run(framework, program, folder, server.url, token)
+                kept.write_text(printed.splitlines()[-1], "utf-8")
     first, second = (Played(**each) for each in json.loads(kept.read_text("utf-8")))
     return first, second
 

@@ -266,21 +266,11 @@ WHERE (source, relation, target) > (:source, :relation, :target)
     AND (:only = '' OR relation = :only)
 ORDER BY source, relation, target LIMIT :limit;
 
--- name: edges_of_task
-SELECT source, relation, target, attributes, task, position FROM edges WHERE task = :task
-ORDER BY source, relation, target;
-
 -- name: tags_of_node
 SELECT tag FROM tags WHERE node = :node ORDER BY tag;
 
 -- name: tags
 SELECT tag, count(*) FROM tags WHERE tag > :after GROUP BY tag ORDER BY tag LIMIT :limit;
-
--- name: graph_items
-SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade, sizes
-FROM items WHERE letter IN ('d', 'g', 'p', 'w') AND (task, letter, ordinal) > (:task, :letter, :ordinal)
-ORDER BY task, letter, ordinal LIMIT :limit;
 
 -- name: check_vectors
 UPDATE embedders SET done = 0;

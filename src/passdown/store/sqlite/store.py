@@ -127,6 +127,10 @@ _SYSTEM = {"db.system.name": "sqlite"}
 # In KiB, as SQLite counts it when negative: room for the upper levels of every index.
 _CACHE = -16_000
 
+# In pages: a handoff writes about forty, most of them again with the next one, and each checkpoint
+# syncs twice.
+_CHECKPOINT = 4_000
+
 
 class SqliteStore:
     """A store in one file. Safe to share between threads; after a fork it opens again."""
@@ -451,6 +455,8 @@ class SqliteStore:
         _set(connection, "PRAGMA fullfsync = ON", "PRAGMA fullfsync", 1)
         _set(connection, "PRAGMA checkpoint_fullfsync = ON", "PRAGMA checkpoint_fullfsync", 1)
         _set(connection, f"PRAGMA cache_size = {_CACHE}", "PRAGMA cache_size", _CACHE)
+        checkpoint = "PRAGMA wal_autocheckpoint"
+        _set(connection, f"{checkpoint} = {_CHECKPOINT}", checkpoint, _CHECKPOINT)
         schema.switch_to_wal(connection, self._timeout_s)
         schema.migrate(connection, self.path)
 

@@ -143,7 +143,7 @@ def entry_row(caller: AccessToken, entry: dict[str, Any]) -> Html:
                 class_="facts",
             ),
         ),
-        tag("p", *_actions(caller, entry), class_="acts"),
+        tag("p", *entry_actions(caller, entry), class_="acts"),
         id=f"row-{kind}-{where}-{task}" if where or task else None,
         class_=f"row {kind}",
         data_row=True,
@@ -151,9 +151,9 @@ def entry_row(caller: AccessToken, entry: dict[str, Any]) -> Html:
     )
 
 
-def _actions(caller: AccessToken, entry: dict[str, Any]) -> list[Html]:
+def entry_actions(caller: AccessToken, entry: dict[str, Any]) -> list[Html]:
     """The operations that settle an entry, as far as the caller may call them."""
-    kind, task, where = entry["kind"], entry["task"], entry["address"]
+    kind, task, where = entry["kind"], entry.get("task", ""), entry["address"]
     made = {
         "approve": lambda: action(caller, "approve", "Approve", "a", {"gate": where}, _REASON),
         "reject": lambda: action(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from passdown.core.graph import NODE_TYPES
 from passdown.core.text import counted
 from passdown.errors import PassdownError
-from passdown.relay.run import VERDICTS
-from passdown.web.pages.layout import Field, action, task_link
+from passdown.web.pages.attention import entry_actions
+from passdown.web.pages.layout import action, task_link
 from passdown.web.pages.lists import choices, live_workers
 from passdown.web.pages.markup import (
     Html,
@@ -102,20 +102,12 @@ def run_page(call: ApiRequest) -> Page:
         )
         for turn in turns
     ]
-    caller, path = call.caller, {"run": name}
-    acts = [
-        run["asked"]
-        and action(
-            *(caller, "relay.answer", "Answer", "w", path),
-            Field("verdict", "Verdict", choices=VERDICTS),
-            Field("guidance", "What the agent is told", is_needed=False),
-        ),
-        not run["ended_at"]
-        and action(
-            caller, "relay.stop", "Stop", "t", path, Field("reason", "Why", is_needed=False)
-        ),
-        *_resume(call, run),
+    following = [
+        *(["relay.answer"] if run["asked"] else []),
+        *([] if run["ended_at"] else ["relay.stop"]),
     ]
+    entry = {"kind": "run", "address": name, "next": following}
+    acts = [*entry_actions(call.caller, entry), *_resume(call, run)]
     return Page(
         f"{name} {run['relay']}",
         tag("h1", run["relay"], tag("span", name, class_="note")),

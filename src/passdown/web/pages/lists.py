@@ -9,7 +9,7 @@ from passdown.core.kinds import TASK_STATUSES
 from passdown.core.text import counted
 from passdown.errors import PassdownError
 from passdown.operations import OPERATION
-from passdown.web.pages.attention import cancel_or_reopen, hand_over, release
+from passdown.web.pages.attention import cancel_or_reopen, entry_actions, hand_over, release
 from passdown.web.pages.layout import Field, action, task_link
 from passdown.web.pages.markup import (
     Html,
@@ -149,7 +149,11 @@ class _CardMaker:
         gates = self._gates.get(task.task, [])
         waiting = [gate for gate in gates if gate.kind == "human"]
         blockers = self._blockers.get(task.task, [])
-        acts = [*self._answers(waiting[0].address if waiting else ""), *self._changes(task)]
+        answers = [
+            {"kind": "gate", "address": gate.address, "next": ("approve", "reject")}
+            for gate in waiting[:1]
+        ]
+        acts = [*(entry_actions(self._caller, each) for each in answers), *self._changes(task)]
         return tag(
             "article",
             tag("p", task_link(task.task), tag("span", f"v{task.version}"), ago(task.updated_at),
@@ -173,15 +177,6 @@ class _CardMaker:
         mark = chip("waiting" if is_human else "failed")
         said = text(gate.blocker if is_human else gate.name, 200)
         return tag("p", mark, " ", item_link(gate.address, said), class_="gate")
-
-    def _answers(self, gate: str) -> list[Html]:
-        if not gate:
-            return []
-        why = (Field("reason", "Why", is_needed=False), Field("reason", "Why"))
-        return [
-            action(self._caller, "approve", "Approve", "a", {"gate": gate}, why[0]),
-            action(self._caller, "reject", "Reject", "r", {"gate": gate}, why[1]),
-        ]
 
     def _changes(self, task: TaskOverview) -> list[Html | str | None]:
         caller, path = self._caller, dict[str, str]()
