@@ -294,13 +294,14 @@ class StateFiles:
             remember_shown(Mirrored(path, row.version, row.digest), status)
         self._pages.pop(task, None)
         held = list(self._pages.items())  # other threads may add and remove some
-        room = _MOST_PAGE_BYTES - len(text) - sum(each.size for _, each in held)
+        size = sum(len(entry.text) for entry in entries.values())  # the file may show less
+        room = _MOST_PAGE_BYTES - size - sum(each.size for _, each in held)
         while held and (room < 0 or len(held) >= _MOST_PAGES):
             oldest, gone = held.pop(0)
             self._pages.pop(oldest, None)
             room += gone.size
         if room >= 0:
-            self._pages[task] = _Page(entries, row.digest, is_linked, status, len(text))
+            self._pages[task] = _Page(entries, row.digest, is_linked, status, size)
 
     def check(self, reader: Reader, row: TaskRow) -> str:
         """The status of a task's state file: `current`, `missing`, `old` or `edited`."""
