@@ -228,7 +228,9 @@ class StateFiles:
             kept = (e for e in entries.values() if e.item.position > through or e.item.is_open)
             entries = {(entry.item.letter, entry.item.ordinal): entry for entry in kept}
         text, left_out = self._text(row, list(entries.values()), ())
-        blocks = [b for b in (*self._blocks(row)[-1:], *left_out) if not self._has_block(task, b)]
+        # Not all that there are: they grow in number with the task.
+        last = [(through - self._kept + 1, through)] if through else []
+        blocks = [block for block in (*last, *left_out) if not self._has_block(task, block)]
         if blocks:
             with store.reading() as reader:
                 self._write_blocks(reader, task, blocks)

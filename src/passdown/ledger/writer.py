@@ -133,6 +133,8 @@ def row_after(record: Record, step: Changes) -> TaskRow:
 
 def _unlisted(step: Changes) -> tuple[ItemRow, ...]:
     """The items that a handoff closed because its lists don't have them."""
+    if not step.changed:
+        return ()
     found = {(each.letter, each.ordinal) for each in step.changed if each.status == "replaced"}
     again = {row.fingerprint for row in step.added}  # asked again, after a person's no
     rows = (row for row in step.before.open_items if (row.letter, row.ordinal) in found)
