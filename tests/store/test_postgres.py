@@ -20,6 +20,7 @@ from passdown.errors import (
     StoreBusy,
     StoreUnavailable,
 )
+from passdown.ledger import verification
 from passdown.store import open_store, url_without_password
 from passdown.store.postgres import schema
 from passdown.store.postgres.connections import parse_location
@@ -65,6 +66,31 @@ def test_the_database_itself_refuses_to_change_records(postgres_store: str, stat
         with pytest.raises(psycopg.errors.RaiseException, match="only ever added"):
             sql(postgres_store, statement)
         assert ws.verify().findings == ()
+
+
+@pytest.mark.promise("S8-6", "P-5")
+def test_several_processes_verify_one_workspace(
+    postgres_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process opens the server's store by itself, and what it finds is told."""
+    answers: list[str] = []
+    add = verification.Walked.add_json
+
+    def counted(walked: verification.Walked, text: str) -> None:
+        answers.append(text)
+        add(walked, text)
+
+    monkeypatch.setattr(verification, "FEWEST_RECORDS", 1)
+    monkeypatch.setattr(verification, "_cores", lambda: 2)
+    with passdown.open(postgres_store) as ws:
+        for task in ("T-1", "T-2"):
+            ws.create_task(task, title=task, agent="planner")
+        monkeypatch.setattr(verification.Walked, "add_json", counted)
+        assert ws.verify() == ((), 2, 2)
+        assert len(answers) == 1
+        sql(postgres_store, "UPDATE tasks SET phase = 'completed'")
+        found = [(problem.path, problem.code) for problem in ws.verify().findings]
+    assert found == [("T-1", "derived_rows"), ("T-2", "derived_rows")]
 
 
 @pytest.mark.promise("S8-6", "P-5")

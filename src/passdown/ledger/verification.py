@@ -62,7 +62,7 @@ class _WrittenGraph(NamedTuple):
     edges: dict[EdgeKey, _EdgeRow]
 
 
-class _Walked:
+class Walked:
     """What was found in some streams, and what their records bring to search and graph.
 
     It travels between processes as JSON: fields hold plain values, or tuples of them.
@@ -132,7 +132,7 @@ class TaskIndex:
 class _GraphCheck:
     """Compares nodes, edges and tags with what all records bring."""
 
-    def __init__(self, reader: Reader, walked: _Walked) -> None:
+    def __init__(self, reader: Reader, walked: Walked) -> None:
         self._reader = reader
         self._walked = walked
 
@@ -347,7 +347,7 @@ class _Workers:
                     started.stdin.flush()
         return self
 
-    def add_to(self, walked: _Walked) -> list[Head]:
+    def add_to(self, walked: Walked) -> list[Head]:
         """Wait for what they found, and add it; gives the streams that one of them couldn't check:
         it didn't start, or saw another moment of the store.
         """
@@ -384,7 +384,7 @@ class _StreamWalk:
     def __init__(self, reader: Reader, *, chain_only: bool) -> None:
         self._reader = reader
         self._chain_only = chain_only
-        self.walked = _Walked()
+        self.walked = Walked()
         self._progress: Progress | None = None
         self._total = 0
         self._times = 1
@@ -497,7 +497,7 @@ class _StreamWalk:
         return found
 
 
-def _leftovers(reader: Reader, walked: _Walked) -> list[Problem]:
+def _leftovers(reader: Reader, walked: Walked) -> list[Problem]:
     """Records or tasks that belong to no stream."""
     counted = reader.counts()
     found: list[Problem] = []
