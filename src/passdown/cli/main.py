@@ -10,7 +10,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from passdown.cli.session import UsageError
 from passdown.core.values import NamedTuple
 from passdown.errors import PassdownError
 
@@ -107,6 +106,8 @@ def _is_in_workspace() -> bool:
 
 
 def _run(verb: str, argv: list[str], store: str | None) -> int:
+    from passdown.cli.session import UsageError
+
     try:
         parser, given = parser_of(verb).parse(argv)
         return parser.run(given, store)
