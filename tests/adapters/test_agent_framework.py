@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -73,15 +71,3 @@ def test_what_the_receiver_did_since_the_handoff_stays_after_a_restart(ws: Works
     assert RESULT not in after
     for part in ("# T-1 for coder", OWN_RESULT, "Which file?", "The second one"):
         assert part in after
-
-
-def test_without_the_framework_the_extra_is_named() -> None:
-    module = "agent_framework"
-    code = (
-        f"import sys; sys.modules['{module}'] = None\n"
-        "import passdown\n"
-        f"try:\n    import passdown.adapters.{module}\n"
-        "except passdown.errors.MissingExtra as error:\n    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert f"pip install 'passdown[{module.replace('_', '-')}]'" in done.stdout

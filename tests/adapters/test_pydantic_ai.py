@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,15 +111,3 @@ def test_a_conversation_is_stored_once_and_a_stale_writer_is_told(ws: Workspace)
         assert await store.load(fork.conversation_id) is not None
 
     asyncio.run(story())
-
-
-def test_without_the_framework_the_extra_is_named() -> None:
-    module = "pydantic_ai"
-    code = (
-        f"import sys; sys.modules['{module}'] = None\n"
-        "import passdown\n"
-        f"try:\n    import passdown.adapters.{module}\n"
-        "except passdown.errors.MissingExtra as error:\n    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert f"pip install 'passdown[{module.replace('_', '-')}]'" in done.stdout

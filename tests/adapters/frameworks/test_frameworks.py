@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from tests.adapters.frameworks.story import (
     Played,
 )
 from tests.framework_environments import LARGE, NotMade, python_of
+from tests.processes import run_python
 from tests.serving import EVERY_RIGHT, served
 
 if TYPE_CHECKING:
@@ -182,6 +184,19 @@ def test_what_else_the_adapter_promises_holds_in_its_environment(
 ) -> None:
     """A program of plain assertions, for a framework that is in an environment of its own."""
     run(checked, HERE / f"check_{checked}.py", tmp_path)
+
+
+def test_without_a_framework_its_extra_is_named() -> None:
+    code = (
+        "import sys, importlib, passdown\n"
+        f"for name in {FRAMEWORKS}:\n"
+        "    sys.modules[name] = None\n"
+        "    try:\n        importlib.import_module(f'passdown.adapters.{name}')\n"
+        "    except passdown.errors.MissingExtra as error:\n        print(error)\n"
+    )
+    done = run_python([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for name in FRAMEWORKS:
+        assert f"pip install 'passdown[{name.replace('_', '-')}]'" in done.stdout
 
 
 def test_the_page_shows_what_happens(framework: str, tmp_path: Path) -> None:
