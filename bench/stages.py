@@ -25,7 +25,7 @@ HANDLE = "state file"
 COMMAND = "command"
 STAGES: tuple[str, ...] = (VALIDATION, DISK, TRANSACTION, HANDLE, COMMAND)
 
-_FUNCTIONS = {"_measured": DISK, "_command": COMMAND}
+_FUNCTIONS = {"_measured": DISK, "prepare": TRANSACTION, "_command": COMMAND}
 
 
 class Stages:
