@@ -174,7 +174,7 @@ _RECEIVER = any_of(r"""
 """)
 _SUPERSEDED = any_of(r"\b(?:superseded|obsolete|outdated|archived|no longer (?:valid|current))\b")
 _UNMADE = any_of(
-    r"\bdecisions?\b.*[(\u2014\u2013-] ?(?:still )?(?:open|pending|undecided|tbd|unresolved)\b"
+    r"\bdecisions?\b.{0,40}[(\u2014\u2013-] ?(?:still )?(?:open|pending|undecided|tbd|unresolved)\b"
 )
 _DONE = any_of(r"\b(?!needed|required|planned|recommended|proposed|expected)\w{3,}ed\Z|\bmade\Z")
 _DESCRIBES = any_of(r"\b(?:what (?:was|we|i|got|this|it|the)|how (?:it|to|we|you))\b")
@@ -191,6 +191,8 @@ _OVER_MARK = any_of(r"""
 _IMPERATIVE = any_of(
     r"(?:fix|add|improve|implement|create|update|remove|enhance|refactor)\b(?! first)"
 )
+# Code and paths in a name announce nothing.
+_CODE = re.compile(r"`[^`]{1,200}`|(?<!\S)(?:/\S+|\S{1,60}/\S{1,60}/\S*)")
 _ASIDE = re.compile(r"\([^()]{0,200}\)")
 _SIGNS = re.compile(r"^[^\w\s`\"'(\[<|/.~-][^\w`\"'(\[<|/.~-]*")
 _NUMBERING = re.compile(r"\A(?:\d{1,2}(?:\.\d{1,2})*[.):]? +)?(?:[^\w\s(\[\"'`<]+ ?)?")
@@ -207,6 +209,7 @@ def _plain(title: str) -> str:
     if " " not in title.strip():
         is_noun = _stem(title.lower().rstrip(":")) in _NOUNS
         spaced = _CAMEL.sub(" ", title if is_noun else title.replace("-", " "))
+    spaced = _CODE.sub(" ", spaced) if " " in title.strip() else spaced
     bare = _NUMBERING.sub("", spaced.replace("_", " ").replace("\u2019", "'"))
     return _ASIDE.sub(" ", bare).strip(" *`").lower().replace(" term", "-term")
 
