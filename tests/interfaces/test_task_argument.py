@@ -78,6 +78,19 @@ def test_a_wrong_option_names_the_right_one(
     assert meant in cli(*argv, code=2).err
 
 
+def test_an_unknown_task_is_answered_with_the_one_that_was_meant(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """Ids that are made from titles are long."""
+    task = as_json("task", "new", "Login form")["task"]
+    for name in ("login-form", "Login", task[:-1], task.replace("form", "fomr")):
+        said = cli("brief", name, code=1).err
+        assert f"there is no task '{name}'; did you mean {task}?" in said
+    assert "did you mean" not in cli("brief", "T-9", code=1).err
+    as_json("task", "new", "Login page")
+    assert "did you mean" not in cli("state", "login", code=1).err
+
+
 def test_one_option_is_the_same_in_every_command(filled: Path, as_json: Callable[..., Any]) -> None:
     """--why is --reason and --version is --at, wherever a command has one of them."""
     for flag in ("--why", "--reason"):

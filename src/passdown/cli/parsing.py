@@ -17,6 +17,7 @@ from passdown.cli.output import busy, progress_bar, terminal_width
 from passdown.cli.session import Session, UsageError
 from passdown.core.text import excerpt
 from passdown.core.values import NamedTuple
+from passdown.errors import NotFound
 from passdown.operations import OPERATION, OPERATIONS, argument_texts, load
 
 if TYPE_CHECKING:
@@ -491,6 +492,10 @@ class Parser(argparse.ArgumentParser):
             return command.run(session, **given) or 0
         except UsageError as error:
             raise UsageError(str(error), error.prog or self.prog) from error
+        except NotFound as error:
+            if found := re.fullmatch(r"there is no task '(.+)'", error.message):
+                raise _with_close_task(session, error, found[1]) from error
+            raise
 
     def _fill(self, command: Command, session: Session, given: dict[str, Any]) -> None:
         """Add what wasn't given: the task, the author, defaults."""
@@ -565,6 +570,17 @@ _PLAIN_ERRORS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"^argument ", ""),
 )
 """What `argparse` says, and what we say."""
+
+
+def _with_close_task(session: Session, error: NotFound, named: str) -> NotFound:
+    """The error about a task that there is none of, with the one that was probably meant."""
+    with session.open() as workspace:
+        known = [each.task for each in workspace.tasks()]
+    begun = [task for task in known if task.casefold().startswith(named.casefold())]
+    hint = f"; did you mean {begun[0]}?" if len(begun) == 1 else close_to(named, known, 0.8)
+    if not hint:
+        return error
+    return NotFound(error.message + hint, next_step=error.next_step, code=error.code)
 
 
 def _argparse_options(
