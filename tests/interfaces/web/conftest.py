@@ -23,7 +23,7 @@ QUICK = Settings(durability="normal", embedder="none")
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Iterator[Workspace]:
-    root = tmp_path / "project"
+    root = tmp_path / "shop"
     write_files(str(root))
     with passdown.open(str(root), settings=QUICK) as workspace:
         workspace.create_task("T-1", title="Login", agent="planner")
