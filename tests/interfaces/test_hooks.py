@@ -112,6 +112,11 @@ def test_of_several_tasks_the_branch_the_prompt_or_the_person_chooses(
     assert "on T-1, named in the prompt" in host.fires("prompt-submit", prompt="do t-1 now").context
     assert host.fires("prompt-submit", prompt="do T-12 now").context == "", "it is on T-1 now"
 
+    cli("start", "T-1", "--agent", "kim")
+    host = Host(project, session="s-4")
+    host.env["PASSDOWN_AGENT"] = "kim"
+    assert "on T-1, which kim works on" in host.fires("session-start").context
+
     host = Host(project, session="s-3")
     host.env["PASSDOWN_TASK"] = "T-12"
     assert "on T-12, named by PASSDOWN_TASK" in host.fires("session-start").context
