@@ -465,7 +465,7 @@ def test_the_decision_is_in_the_log(behind: Path, capsys: pytest.CaptureFixture[
     """Of the whole store, and of a task where it went on; asking again adds nothing."""
     assert said(capsys, "recover", "--by", "ana", "--reason", "no backup")[0] == 0
     _, whole = said(capsys, "log")
-    lines = [line for line in whole.splitlines() if "ledger_accepted" in line]
+    lines = [line for line in whole.splitlines() if "ledger accepted" in line]
     assert [line.split()[1] for line in lines] == ["T-2", "T-1"]
     assert all("ana" in line and "no backup" in line for line in lines)
     assert "ana went on without version 2" in said(capsys, "log", "T-1")[1]

@@ -408,14 +408,14 @@ EXAMPLES: dict[str, Example] = {
     "relay.runs": Example(call(), call("nothing")),
     "relay.run": Example(call(Of("run")), call("R-99")),
     "relay.resume": Example(call(Of("run"), by="kim"), call("R-99", by="kim")),
-    "relay.replay": Example(
-        call(Of("run"), "code", by="kim"), call(Of("run"), "nothing", by="kim")
-    ),
-    "relay.replays": Example(call(Of("run")), call("R-99")),
     "relay.answer": Example(
         call(Of("run"), "continue", by="kim"), call(Of("run"), "nothing", by="kim")
     ),
     "relay.stop": Example(call(Of("run"), by="kim", reason="obsolete"), call("R-99", by="kim")),
+    "relay.replay": Example(
+        call(Of("run"), "code", by="kim"), call(Of("run"), "nothing", by="kim")
+    ),
+    "relay.replays": Example(call(Of("run")), call("R-99")),
     "relay.ask": Example(
         call(Of("run"), "helper", "Fine?", by="kim"), call(Of("run"), "nobody", "Fine?", by="kim")
     ),
