@@ -137,12 +137,6 @@ SELECT * FROM (
     AND (:agent = '' OR holder = :agent) AND (:after = 0 OR created_seq < :after)
 ORDER BY created_seq DESC LIMIT :limit;
 
--- name: open_questions
-SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
-    closed_at, note, grade, sizes
-FROM items WHERE is_open AND letter = 'q'
-ORDER BY task, ordinal LIMIT :limit;
-
 -- name: move_head
 UPDATE streams SET position = :position, digest = :digest WHERE name = :stream;
 

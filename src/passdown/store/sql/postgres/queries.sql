@@ -45,6 +45,12 @@ SELECT * FROM (
     AND (:agent = '' OR holder = :agent) AND created_seq > :after
 ORDER BY created_seq LIMIT :limit;
 
+-- name: open_questions
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note, grade, sizes
+FROM items WHERE is_open AND letter = 'q'
+ORDER BY task, ordinal LIMIT :limit;
+
 -- name: open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes

@@ -44,6 +44,12 @@ SELECT * FROM (
     AND (:agent = '' OR holder = :agent) AND created_seq > :after
 ORDER BY created_seq LIMIT :limit;
 
+-- name: open_questions
+SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
+    closed_at, note, grade, sizes
+FROM items INDEXED BY items_open WHERE is_open = 1 AND letter = 'q'
+ORDER BY task, ordinal LIMIT :limit;
+
 -- name: open_items
 SELECT task, letter, ordinal, position, field, idx, status, is_open, title, fingerprint, path,
     closed_at, note, grade, sizes
