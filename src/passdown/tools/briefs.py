@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from passdown.aio import AsyncWorkspace
-    from passdown.core.settings import Settings
     from passdown.core.tokens import Counter, CounterLike
     from passdown.remote import RemoteWorkspace
 
@@ -92,7 +91,7 @@ def brief_settings(
     Checked early, because a recorded handoff without a brief leaves its receiver with nothing.
     """
     found = workspace_of(workspace)
-    budget = workspace_settings(found).brief_budget if budget is None else budget
+    budget = WorkspaceStreams(found).settings.brief_budget if budget is None else budget
     if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
         expected = "a whole number of tokens, 1 or more"
         problem = Problem("budget", "out_of_range", f"{str(budget)[:40]!r} given", expected)
@@ -103,12 +102,7 @@ def brief_settings(
 
 def workspace_counter(workspace: AnyWorkspace, given: CounterLike) -> Counter:
     """The given counter, or the workspace's. Raises InvalidInput."""
-    return counter_of(given, workspace_settings(workspace_of(workspace)).counter)
-
-
-def workspace_settings(workspace: Workspace) -> Settings:
-    """The settings of a workspace; the defaults if it is behind a server."""
-    return WorkspaceStreams(workspace).settings
+    return counter_of(given, WorkspaceStreams(workspace_of(workspace)).settings.counter)
 
 
 def workspace_of(workspace: AnyWorkspace) -> Workspace:

@@ -105,19 +105,11 @@ def hand_off(
     if problems:
         return Attempt(None, problems)
     try:
-        return Attempt(held_now(workspace, workspace.hand_off(document, key=key)), [])
+        return Attempt(workspace.hand_off(document, key=key), [])
     except (InvalidInput, GateRefused) as error:
         return Attempt(None, list(error.problems))
     except (Conflict, KeyReused) as error:
         return Attempt(None, [Problem("", error.code, error.message)])
-
-
-def held_now(workspace: Workspace, command: HandoffCommand) -> HandoffCommand:
-    """A command that is held by the gates that still hold: a repeated one is as it was first."""
-    if not (command.is_replay and command.held_by):
-        return command
-    holding = {gate.address for gate in workspace.gates(command.task) if gate.holds}
-    return command._replace(held_by=tuple(each for each in command.held_by if each in holding))
 
 
 def read_arguments(

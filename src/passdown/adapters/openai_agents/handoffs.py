@@ -472,7 +472,6 @@ class _HandoffCalls:
             {**handoff, "metadata": {"openai_agents": metadata}},
             key="agents-sdk-" + digest_bytes(json.dumps(parts).encode())[7:],
         )
-        command = payload.held_now(workspace, command)
         if command.held_by:
             raise HandoffHeld(handoff["task"], command.held_by, recorded=True)
         own = histories.format_ranges(kept)
