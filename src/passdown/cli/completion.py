@@ -70,7 +70,7 @@ def completion(
     if not shell:
         raise UsageError("name a shell: bash, zsh or fish")
     if not offer:
-        session.show({"text": _SCRIPTS[shell]}, lambda found: print(found["text"], end=""))
+        session.show_text(_SCRIPTS[shell])
         return
     for word, line in candidates(words or [""]).items():
         print(f"{word}\t{line}" if shell == "fish" and line else word)

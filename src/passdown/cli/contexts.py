@@ -371,7 +371,7 @@ def artifact_template(
 
     text = template(folder or "")
     if not output or session.as_json:
-        session.show({"text": text}, lambda found: print(found["text"], end=""))
+        session.show_text(text)
     if not output:
         return
     with open(output, "x", encoding="utf-8") as file:

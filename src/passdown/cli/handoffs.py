@@ -702,5 +702,4 @@ def template(session: Session, *, task: str = "TASK-ID", title: str = "Name") ->
     """Print an empty task file with a handoff section."""
     from passdown.core.task_files import task_template
 
-    text = task_template(task, title)
-    session.show({"text": text}, lambda found: print(found["text"], end=""))
+    session.show_text(task_template(task, title))

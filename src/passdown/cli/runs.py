@@ -304,8 +304,7 @@ def agents(
     if (name and busy) or (mermaid and (name or busy)):
         raise UsageError("name one AGENT, or --busy, or --mermaid")
     if mermaid:
-        text = as_mermaid(MACHINES[mermaid])
-        session.show({"text": text}, lambda found: print(found["text"], end=""))
+        session.show_text(as_mermaid(MACHINES[mermaid]))
         return
     with session.open() as workspace:
         if name:

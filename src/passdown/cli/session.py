@@ -88,6 +88,10 @@ class Session:
             first: object = result[0] if isinstance(result, list) and result else result  # pyright: ignore[reportUnknownVariableType]
             print_text(plain(result) if isinstance(first, View) else result)
 
+    def show_text(self, text: str) -> None:
+        """Print a text as it is; as JSON, under `text`."""
+        self.show({"text": text}, lambda found: print(found["text"], end=""))
+
 
 def plain(result: Any) -> Any:
     """A result as plain data: values, alone or in lists, become their documents."""
