@@ -26,12 +26,7 @@ from passdown.tools.briefs import recording_workspace
 from passdown.tools.payload import refusal_text
 
 try:
-    from a2a.helpers import (
-        get_data_parts,
-        new_data_part,
-        new_task_from_user_message,
-        new_text_part,
-    )
+    from a2a import helpers
     from a2a.server.agent_execution import AgentExecutor
     from a2a.server.tasks import TaskUpdater
     from a2a.types import AgentExtension, Artifact, Message, Part, Role, Task
@@ -54,7 +49,6 @@ if TYPE_CHECKING:
 
 EXTENSION = "urn:passdown:a2a:handoff:1"
 """The extension: messages and artifacts that name it have a part with a handoff, or with gates."""
-_JSON = "application/json"
 _ATTEMPTS = 3
 _LATER = ("not_found", "human_gate")
 """Problems that a message isn't refused for: the task is made, and a repeat is held by itself."""
@@ -84,7 +78,7 @@ def handoff_message(
         message_id=str(uuid.uuid4()),
         context_id=context_id,
         extensions=[EXTENSION],
-        parts=[handoff_part(handoff, **task), *([new_text_part(text)] if text else [])],
+        parts=[handoff_part(handoff, **task), *([helpers.new_text_part(text)] if text else [])],
     )
 
 
@@ -114,7 +108,7 @@ def read_gates(source: Message | Task) -> list[JsonObject]:
 
 
 def _part(data: JsonObject) -> Part:
-    part = new_data_part(data, media_type=_JSON)
+    part = helpers.new_data_part(data, media_type="application/json")
     part.metadata.update({"extension": EXTENSION})
     return part
 
@@ -127,7 +121,7 @@ def _found(source: Message | Task | Artifact) -> Iterator[JsonObject]:
     for holder in holders:
         for part in cast("Iterable[Part]", holder.parts):
             if dict(part.metadata).get("extension") == EXTENSION:
-                yield from map(_whole, get_data_parts([part]))
+                yield from map(_whole, helpers.get_data_parts([part]))
 
 
 def _whole(value: Any) -> Any:
@@ -169,12 +163,12 @@ class HandoffExecutor(AgentExecutor):
         if message is None:
             raise InvalidInput("no message was sent", [_missing()])
         if known is None:
-            await event_queue.enqueue_event(new_task_from_user_message(message))
+            await event_queue.enqueue_event(helpers.new_task_from_user_message(message))
         updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
         try:
             given = await asyncio.to_thread(self._taken, context, message, known)
         except (ProblemsError, NotFound) as error:
-            await updater.reject(updater.new_agent_message([new_text_part(str(error))]))
+            await updater.reject(updater.new_agent_message([helpers.new_text_part(str(error))]))
             return
         if await self._waits(updater, given["task"]):
             return
@@ -256,14 +250,14 @@ class HandoffExecutor(AgentExecutor):
             if attempt.command is not None:
                 return {**fields, **fixed}
             text = refusal_text(attempt.problems)
-        await updater.failed(updater.new_agent_message([new_text_part(text)]))
+        await updater.failed(updater.new_agent_message([helpers.new_text_part(text)]))
         return None
 
 
 def _question(updater: TaskUpdater, gates: list[Gate]) -> Message:
     asked = [{"gate": gate.address, "question": gate.blocker} for gate in gates]
     lines = "\n".join(f"{each['gate']}: {each['question']}" for each in asked)
-    message = updater.new_agent_message([_part({"gates": asked}), new_text_part(lines)])
+    message = updater.new_agent_message([_part({"gates": asked}), helpers.new_text_part(lines)])
     message.extensions.append(EXTENSION)
     return message
 

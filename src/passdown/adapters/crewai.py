@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.adapters.participant import Participant
 from passdown.errors import MissingExtra
+from passdown.tools import waiting_gates
 from passdown.tools.briefs import recording_workspace, workspace_of
 from passdown.tools.history import ItemLog
 
@@ -160,7 +161,7 @@ class HandoffFlow(_BaseFlow):
     def _work(self, request: str) -> str:
         members = [_Member(self, each) for each in self.agents]
         by_id = {each.id: each for each in members}
-        gates = self._gates()
+        gates = [gate.address for gate in waiting_gates(self.workspace, self.task)]
         member = (
             members[0] if request else by_id[workspace_of(self.workspace).task(self.task).holder]
         )
@@ -172,10 +173,6 @@ class HandoffFlow(_BaseFlow):
                 return answer
             member = by_id.get(member.handed_to, member)
         raise self._pending(gates)
-
-    def _gates(self) -> list[str]:
-        found = workspace_of(self.workspace).gates(self.task)
-        return [gate.address for gate in found if gate.holds and gate.status == "pending"]
 
     def _pending(self, gates: list[str]) -> Exception:
         context = _feedback.PendingFeedbackContext(
