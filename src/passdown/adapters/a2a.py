@@ -12,10 +12,10 @@ import inspect
 import uuid
 from typing import TYPE_CHECKING, Any, cast
 
+from passdown.adapters.shared import requires_extra
 from passdown.core.schema import as_plain
 from passdown.errors import (
     InvalidInput,
-    MissingExtra,
     NotFound,
     Problem,
     ProblemsError,
@@ -25,13 +25,11 @@ from passdown.tools import agent_name_of, hand_off, opening_text, waiting_gates
 from passdown.tools.briefs import recording_workspace
 from passdown.tools.payload import refusal_text
 
-try:
+with requires_extra("a2a", "the A2A SDK is not installed"):
     from a2a import helpers
     from a2a.server.agent_execution import AgentExecutor
     from a2a.server.tasks import TaskUpdater
     from a2a.types import AgentExtension, Artifact, Message, Part, Role, Task
-except ImportError as error:
-    raise MissingExtra.named("a2a", "the A2A SDK is not installed") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from passdown.errors import MissingExtra
+from passdown.adapters.shared import requires_extra
 from passdown.tools import waiting_gates
 from passdown.tools.briefs import workspace_of
 
-try:
+with requires_extra("ag-ui", "the AG-UI protocol is not installed"):
     from ag_ui.core import Interrupt, RunFinishedEvent, RunFinishedInterruptOutcome
-except ImportError as error:
-    raise MissingExtra.named("ag-ui", "the AG-UI protocol is not installed") from error
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput

@@ -10,21 +10,19 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.adapters.participant import Participant
+from passdown.adapters.shared import requires_extra
 from passdown.adapters.state_schema import field_of
-from passdown.errors import MissingExtra
 from passdown.tools.briefs import last_in_a_row, recording_workspace, workspace_of
 from passdown.tools.history import HISTORY_TOOL, ItemLog
 from passdown.tools.messages import chat_messages
 
-try:
+with requires_extra("agent-framework", "the Agent Framework is not installed"):
     from agent_framework import (
         Content,
         FunctionTool,
         HistoryProvider,
         Message,
     )
-except ImportError as error:
-    raise MissingExtra.named("agent-framework", "the Agent Framework is not installed") from error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -29,6 +29,7 @@ from passdown.adapters.memory import (
     project_folder,
     searchable,
 )
+from passdown.adapters.shared import requires_extra
 from passdown.core.graph import Relation
 from passdown.errors import InvalidInput, MissingExtra, Problem, StoreUnavailable
 from passdown.knowledge.graph_files import EdgeFile, named_lock
@@ -127,10 +128,8 @@ def folder_at(path: str) -> ChromaFolder:
 
 def import_chromadb() -> Any:
     """The package; raises MissingExtra with the line that installs it."""
-    try:
+    with requires_extra("chroma", "the package chromadb is not installed"):
         import chromadb
-    except ImportError as error:
-        raise MissingExtra.named("chroma", "the package chromadb is not installed") from error
     return chromadb
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.adapters.participant import Participant
+from passdown.adapters.shared import requires_extra
 from passdown.core.times import parse_time
-from passdown.errors import MissingExtra
 from passdown.tools.briefs import recording_workspace, workspace_of
 from passdown.tools.history import ItemLog, item_logs
 
-try:
+with requires_extra("claude-agent-sdk", "the Claude Agent SDK is not installed"):
     from claude_agent_sdk import (
         ClaudeAgentOptions,
         HookMatcher,
@@ -30,8 +30,6 @@ try:
         fold_session_summary,
         query,
     )
-except ImportError as error:
-    raise MissingExtra.named("claude-agent-sdk", "the Claude Agent SDK is not installed") from error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.adapters.participant import Participant
-from passdown.errors import MissingExtra
+from passdown.adapters.shared import requires_extra
 from passdown.tools import waiting_gates
 from passdown.tools.briefs import recording_workspace, workspace_of
 from passdown.tools.history import ItemLog
 
-try:
+with requires_extra("crewai", "CrewAI is not installed"):
     # By name: CrewAI isn't installed where types are checked.
     _crewai: Any = import_module("crewai")
     _flow: Any = import_module("crewai.flow.flow")
@@ -24,8 +24,6 @@ try:
     _tools: Any = import_module("crewai.tools.base_tool")
     _failures: Any = import_module("crewai.tools.tool_failure")
     _pydantic: Any = import_module("pydantic")
-except ImportError as error:
-    raise MissingExtra.named("crewai", "CrewAI is not installed") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

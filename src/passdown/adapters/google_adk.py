@@ -15,14 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.adapters.participant import Participant
-from passdown.adapters.shared import streams_of
-from passdown.errors import MissingExtra
+from passdown.adapters.shared import requires_extra, streams_of
 from passdown.tools import agent_name_of
 from passdown.tools.briefs import recording_workspace, workspace_of
 from passdown.tools.history import ItemLog, item_logs
 from passdown.tools.messages import chat_messages
 
-try:
+with requires_extra("google-adk", "Google ADK is not installed"):
     # By name: ADK isn't installed where types are checked.
     _agents: Any = import_module("google.adk.agents")
     _errors: Any = import_module("google.adk.errors.already_exists_error")
@@ -34,8 +33,6 @@ try:
     _services: Any = import_module("google.adk.sessions.base_session_service")
     _tools: Any = import_module("google.adk.tools")
     types: Any = import_module("google.genai.types")
-except ImportError as error:
-    raise MissingExtra.named("google-adk", "Google ADK is not installed") from error
 
 _BaseAgent: Any = _agents.BaseAgent
 _BaseTool: Any = _tools.BaseTool

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from passdown.adapters.participant import Participant
-from passdown.errors import Conflict, InvalidInput, MissingExtra, Problem, raise_problems
+from passdown.adapters.shared import requires_extra
+from passdown.errors import Conflict, InvalidInput, Problem, raise_problems
 from passdown.tools import agent_name_of
 from passdown.tools.briefs import last_in_a_row, recording_workspace
 from passdown.tools.history import item_of, record_bodies, session_id_problems
 from passdown.tools.messages import chat_messages
 from passdown.workspace.streams import StreamEntry, WorkspaceStreams
 
-try:
+with requires_extra("pydantic-ai", "Pydantic AI is not installed"):
     from pydantic import TypeAdapter
     from pydantic_ai import (
         ApprovalRequired,
@@ -44,8 +45,6 @@ try:
     )
     from pydantic_ai.result import FinalResult
     from pydantic_graph import End
-except ImportError as error:
-    raise MissingExtra.named("pydantic-ai", "Pydantic AI is not installed") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

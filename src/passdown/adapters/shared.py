@@ -1,4 +1,4 @@
-"""What framework adapters share beside `passdown.tools`: caches, async methods, streams."""
+"""What adapters share beside `passdown.tools`: imports, caches, async methods, streams."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from passdown.errors import MissingExtra
 from passdown.tools.briefs import workspace_of
 from passdown.workspace.streams import WorkspaceStreams
 
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@contextmanager
+def requires_extra(extra: str, message: str) -> Generator[None]:
+    """For imports of what an extra installs; raises MissingExtra with the line that installs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra.named(extra, message) from error
 
 
 _stored: ContextVar[list[str] | None] = ContextVar("passdown_stored_keys", default=None)
