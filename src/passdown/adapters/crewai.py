@@ -18,12 +18,10 @@ from passdown.tools.history import ItemLog
 with requires_extra("crewai", "CrewAI is not installed"):
     # By name: CrewAI isn't installed where types are checked.
     _crewai: Any = import_module("crewai")
-    _flow: Any = import_module("crewai.flow.flow")
-    _feedback: Any = import_module("crewai.flow.async_feedback.types")
-    _persistence: Any = import_module("crewai.flow.persistence.base")
-    _tools: Any = import_module("crewai.tools.base_tool")
-    _failures: Any = import_module("crewai.tools.tool_failure")
-    _pydantic: Any = import_module("pydantic")
+    _flow: Any = import_module("crewai.flow")
+    _persistence: Any = import_module("crewai.flow.persistence")
+    _tools: Any = import_module("crewai.tools")
+    import pydantic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,10 +49,10 @@ class _CrewTool(_BaseTool):
 def _tool(tool: Tool, answer: Callable[[JsonObject], Any], *, ends_turn: bool = False) -> Any:
     schema = tool.input_schema
 
-    class Arguments(_pydantic.BaseModel):
+    class Arguments(pydantic.BaseModel):
         """Any arguments: they are checked when the handoff is."""
 
-        model_config = _pydantic.ConfigDict(extra="allow")
+        model_config = pydantic.ConfigDict(extra="allow")
 
         @classmethod
         def model_json_schema(cls, *_: Any, **__: Any) -> JsonObject:
@@ -116,7 +114,7 @@ class _Member:
                 name, self._task, given, call=call, messages=kept
             )
             if result.command is None:
-                return _failures.ToolFailure(message=result.text, retryable=True)
+                return _tools.ToolFailure(message=result.text, retryable=True)
             self.handed_to = result.command.to_agent
             return result.text
 
@@ -173,7 +171,7 @@ class HandoffFlow(_BaseFlow):
         raise self._pending(gates)
 
     def _pending(self, gates: list[str]) -> Exception:
-        context = _feedback.PendingFeedbackContext(
+        context = _flow.PendingFeedbackContext(
             flow_id=self.flow_id,
             flow_class=f"{type(self).__module__}.{type(self).__qualname__}",
             method_name="work",  # whose listener goes on
@@ -181,7 +179,7 @@ class HandoffFlow(_BaseFlow):
             message=f"{', '.join(gates)} waits for a person.",
             metadata={"task": self.task, "gates": gates},
         )
-        return _feedback.HumanFeedbackPending(context=context, callback_info=context.metadata)
+        return _flow.HumanFeedbackPending(context=context, callback_info=context.metadata)
 
 
 class LedgerPersistence(_FlowPersistence):
@@ -225,7 +223,7 @@ class LedgerPersistence(_FlowPersistence):
         kept = self._log(flow_uuid).items()
         if not kept or not kept[-1]["pending"]:
             return None
-        return kept[-1]["state"], _feedback.PendingFeedbackContext.from_dict(kept[-1]["pending"])
+        return kept[-1]["state"], _flow.PendingFeedbackContext.from_dict(kept[-1]["pending"])
 
     def clear_pending_feedback(self, flow_uuid: str) -> None:
         """Note that a flow goes on."""
