@@ -21,7 +21,7 @@ with requires_extra("crewai", "CrewAI is not installed"):
     _flow: Any = import_module("crewai.flow")
     _persistence: Any = import_module("crewai.flow.persistence")
     _tools: Any = import_module("crewai.tools")
-    import pydantic
+    _pydantic: Any = import_module("pydantic")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +49,10 @@ class _CrewTool(_BaseTool):
 def _tool(tool: Tool, answer: Callable[[JsonObject], Any], *, ends_turn: bool = False) -> Any:
     schema = tool.input_schema
 
-    class Arguments(pydantic.BaseModel):
+    class Arguments(_pydantic.BaseModel):
         """Any arguments: they are checked when the handoff is."""
 
-        model_config = pydantic.ConfigDict(extra="allow")
+        model_config = _pydantic.ConfigDict(extra="allow")
 
         @classmethod
         def model_json_schema(cls, *_: Any, **__: Any) -> JsonObject:
