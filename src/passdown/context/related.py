@@ -27,6 +27,7 @@ from passdown.core.codec import as_document
 from passdown.core.kinds import FACT_STATUSES, LIVE, parse_address
 from passdown.core.text import instruction_hints
 from passdown.core.types import JsonObject
+from passdown.core.words import CAMEL_CASE
 from passdown.errors import InvalidInput, Problem
 
 PRIORITIES = {"high": 0, "medium": 1, "low": 2}
@@ -259,7 +260,6 @@ _STOP = _set(
     src lib app pkg main init toml yaml json txt tsx html"""
 )
 _DOMAIN_WORDS = frozenset(word for words in DOMAINS.values() for word in words)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
 _PATH = re.compile(r"[^\s\"'`()<>,;:|]+")
 _FILE = re.compile(r".*[^./]\.[A-Za-z][A-Za-z0-9]{0,7}")
@@ -380,7 +380,7 @@ def signals_of(task: JsonObject) -> Signals:
 def keywords_in(text: str) -> set[str]:
     """The words of a text that can tell one subject from another, in one spelling each."""
     found: set[str] = set()
-    for word in map(str.casefold, _WORD.findall(_CAMEL.sub(" ", text))):
+    for word in map(str.casefold, _WORD.findall(CAMEL_CASE.sub(" ", text))):
         if len(word) > 4 and word.endswith("ies"):
             found.add(word[:-3] + "y")
         else:

@@ -61,6 +61,8 @@ def stem(word: str) -> str:
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W\d_]{1,3}(?![^\W_]))?")
+CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+"""The places between the words of a name such as `taskName`."""
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 
 STOP_WORDS = frozenset(

@@ -12,6 +12,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from passdown.core.words import CAMEL_CASE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -196,7 +198,6 @@ _CODE = re.compile(r"`[^`]{1,200}`|(?<!\S)(?:/\S+|\S{1,60}/\S{1,60}/\S*)")
 _ASIDE = re.compile(r"\([^()]{0,200}\)")
 _SIGNS = re.compile(r"^[^\w\s`\"'(\[<|/.~-][^\w`\"'(\[<|/.~-]*")
 _NUMBERING = re.compile(r"\A(?:\d{1,2}(?:\.\d{1,2})*[.):]? +)?(?:[^\w\s(\[\"'`<]+ ?)?")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[a-z][a-z'-]*(?:\.[a-z]+)*|[^\sa-z'-]+")
 _PLURAL = re.compile(r"(?<=[a-z]{2})(?:(?P<y>ies)|(?<=ss)es|(?<![us])s)\Z")
 MAX_TITLE_WORDS = 8
@@ -208,7 +209,7 @@ def _plain(title: str) -> str:
     spaced = title
     if " " not in title.strip():
         is_noun = _stem(title.lower().rstrip(":")) in _NOUNS
-        spaced = _CAMEL.sub(" ", title if is_noun else title.replace("-", " "))
+        spaced = CAMEL_CASE.sub(" ", title if is_noun else title.replace("-", " "))
     spaced = _CODE.sub(" ", spaced) if " " in title.strip() else spaced
     bare = _NUMBERING.sub("", spaced.replace("_", " ").replace("\u2019", "'"))
     return _ASIDE.sub(" ", bare).strip(" *`").lower().replace(" term", "-term")
@@ -563,7 +564,7 @@ _RESTRICTS = any_of(r"""
 
 def snake_case(key: str) -> str:
     """The name of a key as `next_steps`, however it is spelled."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+", "_", key[:80].rstrip(":")).lower()
+    return re.sub(r"[\W_]+", "_", CAMEL_CASE.sub("_", key[:80].rstrip(":"))).lower()
 
 
 def without_signs(text: str) -> str:
