@@ -68,7 +68,15 @@ def test_a_leg_is_taken_again_from_what_the_first_agent_was_given(
     cli("verify", "--against", "before.json")
     before = json.loads((ran / "before.json").read_text("utf-8"))
     assert as_json("heads", "export")["heads"] == before["heads"]
+    folder = ".passdown/stores/replay-R-1-2-1/"
+    cli("verify", "--store", folder)
     cli("--store", found["store"], "verify")
+    by_folder, by_address = (
+        as_json("heads", "export", "--store", each)["heads"] for each in (folder, found["store"])
+    )
+    assert by_folder == by_address != before["heads"]
+    refused = cli("verify", "--store", ".passdown/stores", code=1).err
+    assert f"there is no ledger.db in {ran / '.passdown/stores'}" in refused
     state = as_json("--store", found["store"], "state", "T-1")
     assert state["version"] == found["first"]["version"] == found["again"]["version"]
     run = as_json("--store", found["store"], "runs", "R-1")

@@ -65,7 +65,7 @@ class Location(NamedTuple):
 
 def locate(target: str, *, create: bool) -> Location:
     """The workspace that `target` means: a folder, a `.db` file, or a store's address."""
-    if url := store_address(target):
+    if url := store_address(target) or _ledger_in(target):
         path = url.removeprefix(_SQLITE)
         if path != url and not create and not os.path.exists(path):
             raise NotFound(f"there is no store {path}", next_step="Check the path.")
@@ -97,6 +97,43 @@ def store_address(target: str) -> str:
     if target.startswith(_SQLITE) or (target.endswith(".db") and "://" not in target):
         return _SQLITE + os.path.realpath(os.path.expanduser(target.removeprefix(_SQLITE)))
     return target if "://" in target else ""
+
+
+def _ledger_in(target: str) -> str:
+    """The address of the ledger that a named folder holds itself; empty where it holds none.
+
+    Inside `.passdown` a folder without one is refused: the store above it is not what was named.
+    Where no folder was named (`.`) the nearest workspace is meant.
+    """
+    folder = os.path.abspath(os.path.expanduser(target))
+    if target == os.curdir or not os.path.isdir(folder) or _has_ledger(folder):
+        return ""
+    ledger = os.path.join(folder, LEDGER)
+    home = _folder_around(folder)
+    if os.path.isfile(ledger) and (home or _is_ours(ledger)):
+        return store_address(ledger)
+    if home and home != folder:
+        raise NotFound(
+            f"there is no {LEDGER} in {folder}",
+            next_step=f"Name a folder that has one, or the project: {os.path.dirname(home)}",
+        )
+    return ""
+
+
+def _folder_around(folder: str) -> str:
+    """The folder `.passdown` that a folder is, or is in; not that around a whole checkout."""
+    for each in _upwards(folder):
+        if os.path.basename(each) == FOLDER:
+            return each
+        if os.path.exists(os.path.join(each, ".git")):
+            break
+    return ""
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a file's header says that it is a ledger: any program may have a `ledger.db`."""
+    with open(path, "rb") as file:
+        return file.read(72)[68:] == b"pass"
 
 
 def _of_store(url: str) -> Location:
