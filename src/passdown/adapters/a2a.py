@@ -49,11 +49,11 @@ EXTENSION = "urn:passdown:a2a:handoff:1"
 """The extension: messages and artifacts that name it have a part with a handoff, or with gates."""
 _ATTEMPTS = 3
 _LATER = ("not_found", "human_gate")
-"""Problems that a message isn't refused for: the task is made, and a repeat is held by itself."""
+"""Codes of problems that refuse no message: a missing task is created, and an open gate waits."""
 
 
 def extension(*, required: bool = False) -> AgentExtension:
-    """What an agent's card says of the extension, in its capabilities."""
+    """The extension as an agent card lists it under its capabilities."""
     about = "Structured handoffs as data parts; a gate for a person is input-required."
     return AgentExtension(uri=EXTENSION, description=about, required=required)
 
@@ -112,7 +112,7 @@ def _part(data: JsonObject) -> Part:
 
 
 def _found(source: Message | Task | Artifact) -> Iterator[JsonObject]:
-    """What the parts of the extension hold, newest first."""
+    """The data of the parts that are marked with the extension, newest first."""
     holders: list[Any] = [source]
     if isinstance(source, Task):
         holders = [*reversed(source.artifacts)]
@@ -123,7 +123,7 @@ def _found(source: Message | Task | Artifact) -> Iterator[JsonObject]:
 
 
 def _whole(value: Any) -> Any:
-    """A value with whole numbers as such: the protocol has only others."""
+    """A value with whole numbers as integers: the protocol sends every number as a float."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

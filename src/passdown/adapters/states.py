@@ -734,7 +734,7 @@ class AgentTurn(NamedTuple):
 
 
 def _lost(command: HandoffCommand | None) -> list[Problem]:
-    """What a handoff was given and didn't take; decisions keep what isn't declared."""
+    """Warnings about unknown fields that a handoff lost; decisions keep theirs."""
     unknown = [p for p in (command.warnings if command else ()) if p.code == "unknown_field"]
     return [each for each in unknown if not each.path.startswith("decisions[")]
 

@@ -569,11 +569,11 @@ _PLAIN_ERRORS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"invalid choice: ('.*?') \(choose from (.*)\)$", _unquoted),
     (r"^argument ", ""),
 )
-"""What `argparse` says, and what we say."""
+"""Patterns of messages from `argparse`, and the plainer words that replace them."""
 
 
 def _with_close_task(session: Session, error: NotFound, named: str) -> NotFound:
-    """The error about a task that there is none of, with the one that was probably meant."""
+    """The error for an unknown task, with the most similar task as a hint."""
     with session.open() as workspace:
         known = [each.task for each in workspace.tasks()]
     begun = [task for task in known if task.casefold().startswith(named.casefold())]
@@ -674,7 +674,7 @@ def _words_of(argument: Argument, command: Command) -> tuple[str, str]:
 
 
 def _with_choices(text: str, choices: Collection[str]) -> str:
-    """A help with the choices in it, unless it has them."""
+    """A help text with the choices added, unless it lists them already."""
     head, mark, more = text.partition("; ")
     words = "" if all(each in head for each in choices) else ", ".join(choices)
     if head and words and not head.startswith("default"):

@@ -65,7 +65,7 @@ class Session:
         raise UsageError("no task is open; name one")
 
     def task_if_open(self) -> str:
-        """The same; empty where no task is open, and what is recorded concerns all work."""
+        """Like `only_task`, but empty where no task is open: then records are for all work."""
         from passdown.workspace.defaults import choose_task
         from passdown.workspace.location import branch_and_commit
 

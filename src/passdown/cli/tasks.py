@@ -69,7 +69,7 @@ def ready(session: Session, *, agent: Author = "", limit: int = 20) -> None:
 
 
 def _none_ready(workspace: Workspace, agent: str) -> str:
-    """That nothing is ready, for whom something is, and what is in the way of the rest."""
+    """The message that nothing is ready, with who else has work and what blocks the rest."""
     waiting = workspace.tasks(status=WAITING, agent=agent, limit=_LOOKED_AT)
     others = [each.holder for each in waiting if each.why == f"waits for {each.holder}"]
     if others:

@@ -111,7 +111,7 @@ class _Draft:
         return {letter: rest[letter] for letter in rendering.KIND_NAMES if rest.get(letter, 0) > 0}
 
     def page_of(self, steps: Sequence[ranking.Step]) -> rendering.BriefPage:
-        """The page with what some of the first steps show."""
+        """The page that shows what these steps add; they are the first of all steps."""
         parts = self.parts(steps)
         parts.sort(key=lambda part: self._places.get(part.address, -1))
         level = min(len(steps), len(_FRAME)) - 1
@@ -270,7 +270,7 @@ def _too_small(draft: _Draft, budget: int, counter: Counter) -> Problem:
 def _waiting(
     steps: Iterable[ranking.Step], parts: Sequence[rendering.BriefPart], most: int | None
 ) -> tuple[str, ...]:
-    """The first items and texts of the steps that nothing is shown of."""
+    """The addresses of the first items and texts that aren't shown at all, in order of steps."""
     shown = {part.address for part in parts}
     found = dict.fromkeys(address for address, _ in steps if address)
     return tuple(islice((address for address in found if address not in shown), most))

@@ -101,7 +101,7 @@ def beginning(
 
 
 def left_out_line(what: Sequence[str], where: str) -> str:
-    """What isn't shown, counted, and the call that gives all of it."""
+    """The line that counts what isn't shown and names the call that returns all of it."""
     named = f"{', '.join(what)} left out" if what else "All"
     return f"{named}: {where}" if where else named
 

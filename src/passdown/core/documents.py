@@ -120,7 +120,7 @@ _USUALLY_EMPTY = ("artifacts", "blockers", "gates_failed", "gates_passed", "held
 
 
 def _usual_answer() -> JsonObject:
-    """What most handoffs answer, and so isn't kept."""
+    """The values that most answers have; a row doesn't store them."""
     return {**{name: [] for name in _USUALLY_EMPTY}, "change": {}, "previous_phase": None}
 
 

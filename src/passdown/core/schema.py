@@ -298,7 +298,7 @@ class Type:
         return self.check(self.named(value), path, checks)
 
     def check(self, value: Any, path: str, checks: Checks) -> Any:
-        """The same of a value that is under the names of its shapes already."""
+        """Like `read`, for a value whose fields have their declared names already."""
         raise NotImplementedError
 
     def named(self, value: Any) -> Any:
@@ -437,7 +437,7 @@ class Phase(Text):
         return {"type": "string", "pattern": f"^{form}$"}
 
     def expected(self) -> str:
-        """The usual ones."""
+        """The default phases."""
         return " | ".join(PHASES)
 
 

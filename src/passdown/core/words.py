@@ -110,7 +110,7 @@ def _remember(word: str) -> tuple[str, ...]:
 
 
 def spellings(text: str, wanted: Iterable[str]) -> list[Set[str]]:
-    """How those of some words that a text has are written in it, each in one or several ways."""
+    """For each wanted word that a text has, the set of its spellings there."""
     written = set(_split_words(text))
     for word in written.difference(_form_cache):
         _remember(word)

@@ -38,7 +38,7 @@ class Mirrored(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """What a file showed when it had a status; whether it is whole, once somebody asked."""
+    """What a file showed, valid while its status is the same; `is_whole` is None until checked."""
 
     status: tuple[int, ...]
     shown: Mirrored | None
@@ -65,7 +65,7 @@ def _keep_look(path: str, look: _Look) -> _Look:
 
 
 def remember_shown(shown: Mirrored, status: tuple[int, ...]) -> None:
-    """Note a file that was written just now, with the status that it has since."""
+    """Cache what a file shows that was just written, under its new status."""
     _keep_look(shown.path, _Look(status, shown, is_whole=True))
 
 

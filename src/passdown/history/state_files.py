@@ -102,9 +102,9 @@ class _Page(NamedTuple):
 
 
 def _next_entries(page: _Page, written: Written, step: Changes) -> _Entries | None:
-    """The entries of a page after one more record of a task on which no other bears; None where
-    the store has to be asked: of gates and preconditions, more than the entry stands behind the
-    status.
+    """The entries of a page after one more record, for a task without links from other tasks.
+
+    None if a gate or a precondition changed: their entries can only be read from the store.
     """
     entries, body = dict(page.entries), written.record.document()
     added = {(item.letter, item.ordinal): item for item in step.added}
@@ -210,8 +210,10 @@ class StateFiles:
                 return self._write_read(reader, task, temporary, with_archive=with_archive)
 
     def _write_next(self, store: Store, task: str, written: Written, temporary: str) -> bool:
-        """Write a task's file one version after its page, if that is what was written, no other
-        task bears on it and nobody touched the file since; False where the store has to be asked.
+        """Write a task's file from the page of the version before; only archiving reads the store.
+
+        False, and nothing is written, if the page isn't of that version, if other tasks have links
+        to this one, or if somebody changed the file.
         """
         page, step = self._pages.get(task), written.step
         if page is None or step is None or step.task != task or page.is_linked:

@@ -469,7 +469,7 @@ def _quoted(text: str) -> str:
 
 
 def _digest(body: str) -> str:
-    """By it an edited draft is known; `hashlib` would take longer to load than all of this."""
+    """A checksum that tells edited drafts apart; loading `hashlib` would take too long here."""
     from binascii import crc32
 
     data = body.encode()
@@ -481,11 +481,9 @@ def is_untouched(text: str) -> bool:
     head, _, body = text.partition("\n")
     if head == f"{_HEAD}{_digest(body)}":
         return True
-    import hashlib
+    import hashlib  # for drafts of earlier releases
 
-    return (
-        head == f"{_HEAD}{hashlib.sha256(body.encode()).hexdigest()[:16]}"
-    )  # an earlier release's
+    return head == f"{_HEAD}{hashlib.sha256(body.encode()).hexdigest()[:16]}"
 
 
 def write_draft(folder: str, task: str, text: str) -> bool:

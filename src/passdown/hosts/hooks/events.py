@@ -71,7 +71,7 @@ class HookContext(NamedTuple):
         return Workspace(self.place, settings=settings._replace(lock_timeout_s=patience))
 
     def store_stamp(self) -> str:
-        """What the files of the store are like, which every write changes; empty for a database."""
+        """Inode, time and size of the store's files: every write changes it. PostgreSQL: empty."""
         path = self.place.url.removeprefix("sqlite:///")
         found: list[str] = []
         for name in (path, f"{path}-wal") if path != self.place.url else ():
