@@ -31,13 +31,10 @@ if TYPE_CHECKING:
     from passdown.tools.briefs import AnyWorkspace
 
 ORIGIN = "crewai"
-_BaseFlow: Any = _flow.Flow
-_BaseTool: Any = _tools.BaseTool
-_FlowPersistence: Any = _persistence.FlowPersistence
 _EXPECTED = "The answer; or call a transfer tool when another agent has to go on."
 
 
-class _CrewTool(_BaseTool):
+class _CrewTool(_tools.BaseTool):
     """A tool of `passdown.tools` in CrewAI's form; `answer` gets what a model gave."""
 
     answer: Any
@@ -127,7 +124,7 @@ def _plain(message: Any) -> JsonObject:
     return {name: message[name] for name in names if message.get(name) is not None}
 
 
-class HandoffFlow(_BaseFlow):
+class HandoffFlow(_flow.Flow):
     """A flow: its agents hand a task off to each other, and take it over with a brief.
 
     The state's `request` goes to the first agent; without one, the agent that holds the task
@@ -182,7 +179,7 @@ class HandoffFlow(_BaseFlow):
         return _flow.HumanFeedbackPending(context=context, callback_info=context.metadata)
 
 
-class LedgerPersistence(_FlowPersistence):
+class LedgerPersistence(_persistence.FlowPersistence):
     """CrewAI's `FlowPersistence` in a workspace: the states of flows, and what they wait for.
 
     Secrets of known shapes are redacted.

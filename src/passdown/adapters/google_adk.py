@@ -34,10 +34,6 @@ with requires_extra("google-adk", "Google ADK is not installed"):
     _tools: Any = import_module("google.adk.tools")
     types: Any = import_module("google.genai.types")
 
-_BaseAgent: Any = _agents.BaseAgent
-_BaseTool: Any = _tools.BaseTool
-_BaseSessionService: Any = _sessions.BaseSessionService
-_BaseMemoryService: Any = _memory.BaseMemoryService
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -51,7 +47,7 @@ ORIGIN = "google_adk"
 _MARK = "handoff"
 
 
-class Team(_BaseAgent):
+class Team(_agents.BaseAgent):
     """A custom agent: its sub-agents hand a task off to each other, and take it over with a brief.
 
     The agent that holds the task answers. Each gets a tool for every other one, or for those that
@@ -89,7 +85,7 @@ class Team(_BaseAgent):
         return (named or self.sub_agents)[0]
 
 
-class _AdkTool(_BaseTool):
+class _AdkTool(_tools.BaseTool):
     """A tool of `passdown.tools` in ADK's form."""
 
     def __init__(self, tool: Tool, run: Callable[[JsonObject, Any], Awaitable[JsonObject]]) -> None:
@@ -257,7 +253,7 @@ def _result(answer: Any) -> str:
     return alone if isinstance(alone, str) else json.dumps(alone, default=str)
 
 
-class LedgerSessionService(_BaseSessionService):
+class LedgerSessionService(_sessions.BaseSessionService):
     """ADK's sessions in a workspace: every event whole, and the state that events change.
 
     Nothing is removed: a deleted session no longer loads or lists, its records stay. Secrets of
@@ -376,7 +372,7 @@ def _short(name: str) -> str:
     return name if is_plain else f"~{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-class LedgerMemoryService(_BaseMemoryService):
+class LedgerMemoryService(_memory.BaseMemoryService):
     """ADK's memory: what agents decided, noted and handed off in a workspace, searched.
 
     All of it is in the ledger once it is recorded, so adding a session adds nothing.
