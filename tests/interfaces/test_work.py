@@ -327,3 +327,29 @@ def test_a_folder_without_a_workspace_says_how_to_make_one(
     monkeypatch.chdir(tmp_path)
     assert cli().out.endswith("There is no workspace here yet: passdown init makes one.\n")
     assert "'x y' is none of its verbs (pattern, gotcha, fact)" in cli("note", "x y", code=2).err
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ("task", "done", "T-1"),
+        ("handoff", "T-1", "--outcome", "completed"),
+        ("handoff", "T-1", "--outcome", "completed", "--from", "ann"),
+        ("handoff", "T-1", "--outcome", "completed", "--phase", "completed"),
+    ],
+    ids=lambda words: "-".join(words[-2:]),
+)
+def test_a_handoff_that_completes_its_task_now_is_no_repeat(
+    project: Path, cli: Run, as_json: Json, last: tuple[str, ...]
+) -> None:
+    """The same was said while a blocker was open, or before the task was opened again."""
+    new(cli, "T-1")
+    cli(*("handoff", "T-1", "--outcome", "partial", "--next", "go on"), "--blocker", "no key::ask")
+    assert "T-1 stays open" in cli("handoff", "T-1", "--outcome", "completed").out
+    assert "was recorded already" in cli("handoff", "T-1", "--outcome", "completed").out
+    cli("mark", "T-1#b1", "resolved", "--agent", "ann")
+    for _ in range(2):
+        assert "was recorded already" not in cli(*last).out
+        assert as_json("task", "show", "T-1")["status"] == "completed"
+        assert "was recorded already" in cli(*last).out
+        cli("task", "set", "T-1", "--status", "open", "--agent", "ann")

@@ -25,6 +25,7 @@ from passdown.core.fold import (
     paths_of,
     prepare_items,
     settled_keys,
+    status_after,
 )
 from passdown.core.items import context_summary_of, entry_of
 from passdown.core.kinds import LIVE, deliveries_of, stream_of, task_of
@@ -534,22 +535,26 @@ def repeated(
     the same as the last handoff: that one may have been prepared, under a key of its own. `row` is
     the task's.
 
-    A handoff that completes its task now, and didn't the first time, is none.
+    A handoff without a key of its own that would complete its task now is none.
     """
-    if is_known:
-        known = repeated_record(reader, entry.task, entry.key, latest_only=entry.is_content_key)
-        is_new = entry.is_content_key and known is not None and "phase" in entry.body
-        if known is not None and not (is_new and "phase" not in known.document()):
-            return known
-        return None
     if not entry.is_content_key:
+        return reader.record_by_key(stream_of(entry.task), entry.key) if is_known else None
+    row = row or reader.task(entry.task)
+    if row is None or _would_complete(row.header, entry.body):
         return None
-    if row is None or row.header["source_agent"] != entry.author or entry.expect_version:
+    if is_known:
+        return repeated_record(reader, entry.task, entry.key, latest_only=True)
+    if row.header["source_agent"] != entry.author or entry.expect_version:
         return None
     last = reader.record(stream_of(entry.task), row.header["handoff_version"])
     if last is None or not last.key.startswith(CONTENT_KEY):
         return None
     return last if _is_same(last.document(), entry.body) else None
+
+
+def _would_complete(header: dict[str, Any], body: dict[str, Any]) -> bool:
+    """Whether a handoff completes a task that is not completed."""
+    return header["base_status"] != "completed" == status_after(body, header)
 
 
 def _is_same(known: dict[str, Any], given: dict[str, Any]) -> bool:
