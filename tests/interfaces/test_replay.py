@@ -165,3 +165,30 @@ def test_a_leg_s_payload_is_checked_and_sent_back(
     for odd in ("money", {"types": "integer"}, 3):
         relay_file(project, [{"leg": "review", "agent": "critic", "payload": {"x": odd}}], agents)
         assert "legs[0].payload.x" in cli("run", name, "--task", "T-1", "--by", "eva", code=1).err
+
+
+@pytest.mark.promise("C-3")
+def test_a_rest_that_fails_is_told_with_its_reason(ran: Path, cli: Run) -> None:
+    """No traceback: which legs followed, how each ended, why; and the failure is the result."""
+    decided = [{"summary": "A token", "rationale": "safe", "alternatives": ["A cookie"]}]
+    script = {"tester/code": [handoff("Again.", decisions=decided)]}
+    (ran / "other.json").write_text(json.dumps(script), "utf-8")
+    command = ("replay", "R-1", "code", "--agent", "tester", "--by", "eva")
+    failed = cli(*command, "--rest", "--script", "other.json", code=1)
+    assert "Traceback" not in failed.err + failed.out
+    assert "  check  tester, error: the script has no answer for tester, leg check" in failed.out
+    assert "the rest is not done: failed\n" in failed.out
+    assert "  - summary: A cookie\n    rationale: simple\n" in failed.out
+    assert "  + summary: A token\n    alternatives: A cookie\n    rationale: safe\n" in failed.out
+    assert "{" not in failed.out
+    done = cli(*command, "--rest").out
+    assert "what followed\n  check  tester, completed\nthe rest was completed\n" in done
+
+
+@pytest.mark.promise("C-3")
+def test_a_second_try_that_fails_is_not_compared(ran: Path, cli: Run) -> None:
+    failed = cli("replay", "R-1", "code", "--command", "false", "--by", "eva", code=1).out
+    assert "again  coder, error: false ended with exit code 1." in failed
+    assert "nothing to compare: the second try gave no handoff\n" in failed
+    assert "schema_version" not in failed
+    assert "the second try gave no handoff" in cli("replay", "R-1").out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import TYPE_CHECKING, Any, cast
 
@@ -178,7 +177,8 @@ def replay(
                 run, leg, by=by, agent=agent, runner=runner, rest=rest, folder=folder
             )
     session.show(found, _print_replay)
-    return int(not found["again"]["handoff"])
+    is_done = found["again"]["handoff"] and (not rest or found["status"] == "completed")
+    return 0 if is_done else 1
 
 
 _print_replays = out.row_printer(
@@ -187,7 +187,7 @@ _print_replays = out.row_printer(
     whole="replay",
     first=lambda each: _took(each["first"]),
     again=lambda each: _took(each["again"]),
-    diff=lambda each: ", ".join(each["diff"]) or "nothing",
+    diff=lambda each: ", ".join(_differing(each)) or _same(each),
 )
 
 
@@ -195,25 +195,72 @@ def _took(turn: JsonObject) -> str:
     return f"{turn['agent']}, {turn['outcome'] or 'open'}"
 
 
+_NOT_SAID = ("schema_version", "from_agent", "trace", "at", "sha256", "digest", "size")
+"""What Passdown adds to a handoff and its entries, and who made it, which is said above."""
+
+_MAIN = ("summary", "pattern", "issue", "key", "file", "question", "step", "blocker", "path")
+"""What an entry says, which comes first."""
+
+
+def _entry_lines(entry: Any) -> list[str]:
+    """An entry of a handoff as lines: a text's own, or one for each field that an agent filled."""
+    if not isinstance(entry, dict):
+        return str(entry).splitlines()
+    fields = cast("JsonObject", entry)
+    return [
+        f"{name}: {', '.join(map(str, _entries(value)))}"
+        for name, value in sorted(fields.items(), key=lambda field: field[0] not in _MAIN)
+        if value not in (None, "", [], {}) and name not in _NOT_SAID
+    ]
+
+
 def _entries(side: Any) -> list[Any]:
     return cast("list[Any]", side) if isinstance(side, list) else [side] if side else []
 
 
+def _differing(found: JsonObject) -> list[str]:
+    """The fields in which what the agents said differs."""
+    return [name for name in found["diff"] if name not in _NOT_SAID]
+
+
+def _same(found: JsonObject) -> str:
+    """What is said where no field differs: nothing does, or a handoff is missing."""
+    tries = {"first": "the first try", "again": "the second try"}
+    missing = [text for name, text in tries.items() if not found[name]["handoff"]]
+    return f"{' and '.join(missing)} gave no handoff" if missing else "nothing"
+
+
 def _print_replay(found: JsonObject) -> None:
-    """Print who took the leg, and of each field what only one of the handoffs has."""
+    """Print who took the leg, what only one of the handoffs says, and what followed."""
     out.heading(f"{found['replay']}: {found['leg']} of {found['run']}, turn {found['turn']}")
     again = found["again"]
     why = f": {again['why']}" if again["why"] else ""
     out.pairs([("first", _took(found["first"])), ("again", _took(again) + why)])
-    for name, sides in found["diff"].items():
+    for name in _differing(found):
         out.line(name)
-        for sign, side in (("-", sides["first"]), ("+", sides["again"])):
-            for entry in _entries(side):
-                text = entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False)
-                out.line(f"{sign} {text}", 2)
-    if not found["diff"]:
-        out.line("both handoffs say the same")
+        for sign, side in (("-", "first"), ("+", "again")):
+            for entry in _entries(found["diff"][name][side]):
+                for at, text in enumerate(_entry_lines(entry)):
+                    out.line(f"{' ' if at else sign} {text}", 2)
+    if not _differing(found):
+        same = _same(found)
+        out.line(
+            "both handoffs say the same" if same == "nothing" else f"nothing to compare: {same}"
+        )
+    _print_rest(found)
     out.line(f"recorded in {found['store']}")
+
+
+def _print_rest(found: JsonObject) -> None:
+    """Print the legs that followed, and how the run ended."""
+    if not found["rest"]:
+        return
+    out.line("what followed")
+    for turn in found["rest"]:
+        why = f": {turn['why']}" if turn["why"] else ""
+        out.line(f"{turn['leg']}  {_took(turn)}{why}", 2)
+    is_done = found["status"] == "completed"
+    out.line("the rest was completed" if is_done else f"the rest is not done: {found['status']}")
 
 
 @command(

@@ -218,13 +218,19 @@ def _comparison(workspace: Workspace, other: Workspace, place: Location, run: st
         "leg": turn.leg,
         "turn": number,
         "status": found.status,
+        "why": found.why,
         "first": {**first, "handoff": handoffs[0]},
         "again": {
             **{name: getattr(turn, name) for name in ("agent", "outcome", "version", "why")},
             "measured": turn.measured,
             "handoff": handoffs[1],
         },
-        "diff": handoff_diff(*handoffs),
+        "diff": handoff_diff(*handoffs) if all(handoffs) else {},
+        "rest": [
+            {name: getattr(each, name) for name in ("number", "leg", "agent", "outcome", "why")}
+            for each in found.legs.values()
+            if each.number > number
+        ],
     }
 
 

@@ -208,7 +208,8 @@ class RelayWorker:
             if run.lane == EXPRESS and isinstance(error, StoreError):
                 log.warning("%s can't be carried out now: %s", run.run, error.message)
                 return None
-            log.exception("%s, turn %d", run.run, turn.number)
+            if not isinstance(error, PassdownError):  # else the reason says enough
+                log.exception("%s, turn %d", run.run, turn.number)
             why = error.message if isinstance(error, PassdownError) else repr(error)
             return {"outcome": ERROR, "why": str(error) or why, "measured": {}}
 
