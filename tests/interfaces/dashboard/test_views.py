@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import passdown
+from passdown.core.index_entries import FINDABLE_KINDS
 from passdown.testing import full_handoff
 from passdown.web.pages.layout import VIEWS
+from passdown.workspace.streams import WorkspaceStreams
 from tests.interfaces.dashboard.conftest import (
     QUICK,
     damage_first_record,
@@ -163,6 +168,23 @@ def test_the_board_moves_what_may_be_moved(page: Any, ws: Workspace) -> None:
     assert ws.task("T-2").phase == "implementing"
 
 
+def test_the_board_has_the_last_changed_first_and_moves_to_another_phase(
+    page: Any, ws: Workspace
+) -> None:
+    ws.create_task("T-2", title="Roll-out", agent="planner")
+    ws.decide(task="T-1", agent="planner", summary="Cookies", rationale="simple")
+    visit(page, page.url + "board")
+    cards = page.locator("#column-open .card").evaluate_all("all => all.map((each) => each.id)")
+    assert cards == ["card-T-1", "card-T-2"]
+    page.locator("#card-T-1").focus()
+    page.keyboard.press("m")
+    offered = page.locator("dialog option").all_inner_texts()
+    phases = WorkspaceStreams(ws).settings.phases
+    at = phases.index(ws.task("T-1").phase)
+    assert offered == [*phases[at + 1 :], *phases[:at]]
+    assert page.input_value("dialog select") == phases[at + 1]
+
+
 def test_a_card_has_its_gates_and_their_keys(page: Any, ws: Workspace) -> None:
     ws.hand_off(
         task="T-1", from_agent="planner", outcome="partial", summary="half", next_steps=["go on"],
@@ -220,6 +242,54 @@ def test_search_finds_as_one_types(page: Any, ws: Workspace) -> None:
     page.wait_for_selector("#results .row >> text=Cookies")
     page.select_option("[name=kind]", "gotcha")
     page.wait_for_selector("#results .row >> text=Cookies", state="detached")
+
+
+def test_search_offers_each_kind_that_recall_has(page: Any, ws: Workspace) -> None:
+    """As words; a hit that is nothing but its title says it once."""
+    ws.hand_off(
+        task="T-1", from_agent="planner", outcome="partial", summary="half",
+        stopped="time", suggested_next_steps=["Paint the fence"],
+        facts=[{"key": "fence", "value": "green"}],
+    )  # fmt: skip
+    visit(page, page.url + "search?query=fence")
+    options = page.locator("[name=kind] option")
+    values = options.evaluate_all("all => all.map((each) => each.value)")
+    assert tuple(values) == ("", *FINDABLE_KINDS)
+    assert "_" not in "".join(options.all_inner_texts())
+    page.select_option("[name=kind]", "next_step")
+    page.wait_for_selector("#results .row >> text=green", state="detached")
+    assert page.locator("#results .row").inner_text().count("Paint the fence") == 1
+    page.select_option("[name=kind]", "fact")
+    page.wait_for_selector("#results .row >> text=green")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("search?q=fence", "q is no parameter of this; expected: query, kind, agent, task, live"),
+        ("no/such/page", "there is nothing at this address"),
+    ],
+)
+def test_an_error_says_what_there_is_and_is_not_loaded_again(
+    page: Any, path: str, said: str
+) -> None:
+    asked: list[str] = []
+
+    def note(request: Any) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    url = page.url + path
+    page.goto(url)
+    shown = page.locator("main").inner_text()
+    assert said in shown
+    assert "/api/" not in shown
+    assert asked.count(url) == 1
+    assert not [each for each in asked if each.endswith("/live")], "nothing loads it again"
+    page.click("main >> text=Attention")
+    page.wait_for_selector("#live[data-state=live]")
+    assert len(page.said) == 1, "the browser's own line about the status"
+    page.said.clear()
 
 
 def test_search_finds_tasks_by_id_and_title(page: Any, ws: Workspace) -> None:
@@ -389,6 +459,37 @@ def test_a_run_that_waits_is_answered_and_stopped_by_key(
         page.keyboard.press("Enter")  # asked first: it goes to workers
         page.wait_for_selector("main .chip.stopped", state="detached")
     assert ws.relay.run(run.run)["lane"] == "normal"
+
+
+def test_a_run_that_is_over_has_idle_agents_and_its_replays(page: Any, ws: Workspace) -> None:
+    agents = {"coder": {"runner": {"script": "s"}}}
+    stage = Stage(ws)
+
+    def again(_: object) -> str:
+        return reply(summary="Otherwise.")
+
+    def run_twice() -> dict[str, Any]:
+        stage.run(document(leg("code", "coder"), agents=agents))
+        return ws.relay.replay("R-1", "code", by="eva", runner=again)
+
+    with ThreadPoolExecutor() as pool:  # the engine has an event loop of its own
+        found = pool.submit(run_twice).result()
+    visit(page, page.url + "agents")
+    shown = page.locator("main").inner_text()
+    assert "No agent has a turn now." in shown
+    assert "idle" in shown
+    assert "waiting" not in shown
+    page.click("main a:text-is('R-1')")
+    replays = page.locator("#replays tbody tr")
+    assert found["replay"] in replays.inner_text()
+    assert "summary" in replays.inner_text()
+    command = replays.locator("code >> nth=1").inner_text()
+    program, *arguments = shlex.split(command)
+    assert program == "passdown"
+    ran = subprocess.run(
+        [sys.executable, "-m", "passdown", *arguments], capture_output=True, text=True, check=True
+    )
+    assert "code" in ran.stdout
 
 
 def test_agents_have_a_link_to_all_of_their_tasks(page: Any, server: Served, ws: Workspace) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from passdown.core.graph import NODE_TYPES
 from passdown.core.text import counted
 from passdown.errors import PassdownError
+from passdown.operations import OPERATION
 from passdown.web.pages.attention import entry_actions
 from passdown.web.pages.layout import action, task_link
 from passdown.web.pages.lists import choices, live_workers
@@ -125,6 +127,7 @@ def run_page(call: ApiRequest) -> Page:
         _by_command(run),
         section("Tokens in context", bars(sizes, "Tokens in the context of each turn")),
         section("Turns", tag("ol", *(_turn(run, turn) for turn in turns), class_="timeline")),
+        _replays(call, name),
         api=address("api", "runs", name),
     )  # fmt: skip
 
@@ -157,6 +160,29 @@ def _by_command(run: dict[str, Any]) -> Html:
         return Html()
     lines = [tag("p", tag("code", each)) for each in run["next"]]
     return tag("details", tag("summary", "From a terminal"), *lines, id="commands")
+
+
+def _replays(call: ApiRequest, run: str) -> Html:
+    """The legs of a run that were taken again, and the command that shows that ledger's run."""
+    if not call.caller.may(OPERATION["relay.replays"].right):
+        return Html()
+    try:
+        found = call.workspace.relay.replays(run)
+    except PassdownError as error:
+        return section("Replays", tag("p", str(error), class_="bad finding"), id="replays")
+    rows = [
+        (
+            tag("code", each["replay"]),
+            f"{each['leg']}, turn {each['turn']}",
+            *([side["agent"], " ", chip(side["outcome"] or "open")] for side in (first, again)),
+            ", ".join(each["diff"]).replace("_", " ") or "nothing",
+            tag("code", f"passdown runs {run} --store {shlex.quote(each['store'])}"),
+        )
+        for each in found
+        for first, again in ((each["first"], each["again"]),)
+    ]
+    head = ("replay", "leg", "first", "again", "differs in", "shown by")
+    return section("Replays", table(head, rows), id="replays") if rows else Html()
 
 
 def _turn(run: dict[str, Any], turn: dict[str, Any]) -> Html:

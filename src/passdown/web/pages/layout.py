@@ -176,17 +176,22 @@ def sign_in_page() -> Html:
 
 
 def error_page(problem: dict[str, Any]) -> Html:
-    """The page for an error."""
+    """The page for an error. A next step that names the API is for programs, so it isn't shown."""
     listed = [
-        tag("li", f"{each.get('path', '')} {each.get('message', '')}".strip())
+        tag(
+            "li",
+            f"{each.get('path', '')} {each.get('message', '')}".strip(),
+            each.get("expected") and f"; expected: {each['expected']}",
+        )
         for each in problem.get("problems", ())
     ]
+    step = problem["next_step"]
     content = (
         tag("h1", problem["title"]),
         tag("p", problem["detail"]),
         tag("ul", *listed) if listed else None,
-        tag("p", problem["next_step"]),
-        tag("p", link("/", "Attention")),
+        None if "/api/" in step else tag("p", step),
+        tag("p", link("/", "Attention"), " shows what waits for you, and leads to every view."),
     )
     return document(problem["title"], tag("main", *content, class_="alone"))
 

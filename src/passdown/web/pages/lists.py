@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from passdown.core.index_entries import FINDABLE_KINDS
 from passdown.core.kinds import TASK_STATUSES
 from passdown.core.text import counted
 from passdown.errors import PassdownError
 from passdown.operations import OPERATION
+from passdown.relay.agents import START
 from passdown.web.pages.attention import cancel_or_reopen, entry_actions, hand_over, release
 from passdown.web.pages.layout import Field, action, task_link
 from passdown.web.pages.markup import (
@@ -38,16 +40,24 @@ _COLUMN = 50
 _MOST_SEARCHED = 10_000
 _TASKS_FOUND = 20
 _RESULTS = 30
-_KINDS = (
-    *("decision", "pattern", "gotcha", "question", "blocker", "warning"),
-    *("next_step", "handoff", "knowledge"),
-)
 
 
-def choices(name: str, label: str, values: tuple[str, ...], chosen: str, empty: str) -> Html:
-    """A field to choose from some values, or from none of them."""
+def choices(
+    name: str,
+    label: str,
+    values: tuple[str, ...],
+    chosen: str,
+    empty: str,
+    *,
+    is_kind: bool = False,
+) -> Html:
+    """A field to choose from some values, or from none of them; kinds are written as words."""
     options = [tag("option", empty, value="", selected=not chosen)]
-    options += [tag("option", each, selected=each == chosen) for each in values]
+    options += [
+        tag("option", each.replace("_", " ") if is_kind else each, value=each,
+            selected=each == chosen)
+        for each in values
+    ]  # fmt: skip
     return tag("label", f"{label} ", tag("select", *options, name=name))
 
 
@@ -55,8 +65,8 @@ _FILTERS = ("status", "phase", "agent", "words")
 
 
 def board_page(call: ApiRequest) -> Page:
-    """Tasks in columns by status or phase, the newest first. Each status shows its newest tasks;
-    what is filtered or in phases is shown a page at a time.
+    """Tasks in columns by status or phase, the last changed first. Each status shows the tasks that
+    were made last; what is filtered or in phases is shown a page at a time.
     """
     given = {name: str(call.arguments.get(name, "")) for name in _FILTERS}
     by = "phase" if call.arguments.get("by") == "phase" else "status"
@@ -67,6 +77,9 @@ def board_page(call: ApiRequest) -> Page:
     else:  # one more of each where there are more
         each = ({**given, "status": status} for status in TASK_STATUSES)
         found = [task for one in each for task in _tasks(call.workspace, one, _COLUMN + 1)]
+    is_more = is_paged and len(found) == _PAGE
+    following = address("board", by=by, **given, after=found[-1].seq) if is_more else ""
+    found.sort(key=lambda each: each.updated_at, reverse=True)
     # A task may be in a phase of earlier settings, or of the workspace that it came from.
     own = WorkspaceStreams(call.workspace).settings
     phases = tuple(dict.fromkeys([*own.phases, *(each.phase for each in found)]))
@@ -86,8 +99,6 @@ def board_page(call: ApiRequest) -> Page:
         class_="inline",
         data_typed="tasks",
     )  # fmt: skip
-    is_more = is_paged and len(found) == _PAGE
-    following = address("board", by=by, **given, after=found[-1].seq) if is_more else ""
     none = "No task fits." if any(given.values()) else "No tasks yet: passdown task new makes one."
     return Page(
         "Board",
@@ -179,9 +190,11 @@ class _CardMaker:
         return tag("p", mark, " ", item_link(gate.address, said), class_="gate")
 
     def _changes(self, task: TaskOverview) -> list[Html | str | None]:
-        caller, path = self._caller, dict[str, str]()
+        caller, path, phases = self._caller, dict[str, str](), self._phases
         if task.status in ("completed", "cancelled"):
             return [cancel_or_reopen(caller, task.task, task.status)]
+        at = phases.index(task.phase) if task.phase in phases else len(phases)
+        others = (*phases[at + 1 :], *phases[:at])  # the next one first
         return [
             hand_over(caller, task.task),
             task.claimed_by and release(caller, task.task),
@@ -195,11 +208,13 @@ class _CardMaker:
             ),
             action(
                 *(caller, "hand_off", "Move", "m", path),
-                Field("phase", "To phase", choices=self._phases),
+                Field("phase", "To phase", choices=others),
                 Field("summary", "Why"),
                 task=task.task,
                 outcome="completed",
-            ),
+            )
+            if others
+            else None,
             cancel_or_reopen(caller, task.task, task.status),
         ]
 
@@ -230,7 +245,7 @@ def search_page(call: ApiRequest) -> Page:
             tag("input", type="search", name="query", value=given["query"], data_search=True),
             class_="wide",
         ),
-        choices("kind", "kind", _KINDS, given["kind"], "all"),
+        choices("kind", "kind", FINDABLE_KINDS, given["kind"], "all", is_kind=True),
         tag("label", "by ", tag("input", type="text", name="agent", value=given["agent"])),
         tag("label", "in task ", tag("input", type="text", name="task", value=given["task"])),
         choices("live", "status", ("in force",), given["live"], "all"),
@@ -289,7 +304,8 @@ def _result(found: Any) -> Html:
         tag(
             "div",
             tag("p", tag("strong", text(found.title, 300)), class_="title"),
-            tag("p", text(found.passage, 600), class_="detail"),
+            found.passage.strip() != found.title.strip()
+            and tag("p", text(found.passage, 600), class_="detail"),
             tag(
                 "p",
                 where,
@@ -319,7 +335,9 @@ def agents_page(call: ApiRequest) -> Page:
             link(address("agents", each["agent"], task=each["task"]), each["agent"])
             if may_record(each["agent"])
             else each["agent"],
-            chip(each["state"].lower()),
+            chip(
+                "idle" if each["state"] == START and not each["leased"] else each["state"].lower()
+            ),
             task_link(each["task"]) if each["task"] else "",
             link(address("runs", each["run"]), each["run"]) if each["run"] else "",
             _lease(workers.get(each["worker"])) if each["leased"] else each["note"],
@@ -332,11 +350,16 @@ def agents_page(call: ApiRequest) -> Page:
         for each in workers.values()
     ]
     head = ("agent", "state", "task", "run", "lease", "since")
+    is_quiet = agents and not any(each["leased"] for each in agents)
     none = "No relay has run here. passdown run RELAY --task TASK starts one."
     return Page(
         "Agents",
         tag("h1", "Agents"),
-        section("In relays", table(head, rows) or tag("p", none, class_="note")),
+        section(
+            "In relays",
+            tag("p", "No agent has a turn now.", class_="note") if is_quiet else None,
+            table(head, rows) or tag("p", none, class_="note"),
+        ),
         section("Workers", table(("machine", "process", "state", "lease"), processes))
         if processes
         else None,

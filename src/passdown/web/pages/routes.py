@@ -70,7 +70,7 @@ def page_routes() -> tuple[ApiRoute, ...]:
         _page("agents", "/agents", agents_page),
         _page("agent", "/agents/{agent}", agent_page, "task"),
         _page("runs", "/runs", runs_page, is_heavy=True),
-        _page("run", "/runs/{run}", run_page),
+        _page("run", "/runs/{run}", run_page, is_heavy=True),
         _page("growth", "/growth", growth_page, "task"),
         _page("knowledge", "/knowledge", knowledge_page, "type", "tag", "around", is_heavy=True),
         _page("audit", "/knowledge/audit", audit_page, "again"),

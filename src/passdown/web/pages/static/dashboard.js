@@ -5,7 +5,7 @@ import { startKeys } from "./keys.js";
 import { startViews } from "./views.js";
 
 if (document.getElementById("sign-in")) signIn();
-else {
+else if (document.getElementById("content")) { // not on the page of an error
   startKeys();
   startActions(refresh);
   startViews();

@@ -115,12 +115,13 @@ document.addEventListener("drop", (event) => {
   if (!column) return;
   event.preventDefault();
   const card = document.getElementById(event.dataTransfer.getData("text/plain"));
+  if (!card || column.contains(card)) return;
   const { column: name, by } = column.dataset;
-  for (const button of card?.querySelectorAll("button[data-path]") ?? []) {
+  for (const button of card.querySelectorAll("button[data-path]")) {
     const { status, phase } = JSON.parse(button.dataset.body);
     const isPhase = by === "phase" && button.dataset.key === "m";
     const isThis = by === "phase" ? phase === name : status === name || (phase && name === "completed");
     if (isThis || isPhase) return run(button, isPhase ? { phase: name } : {});
   }
-  if (card && !column.contains(card)) say(`A task isn't made ${name} here: its agents or its gates say so.`, true);
+  say(`A task isn't made ${name} here: its agents or its gates say so.`, true);
 });
