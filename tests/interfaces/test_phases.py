@@ -184,3 +184,17 @@ def test_a_relay_s_legs_have_the_workspace_s_phases(own: Path, cli: Run) -> None
     (own / "relay.yaml").write_text(relay.format(phase="shipped"), "utf-8")
     cli("run", "relay.yaml", "--task", "T-1")
     assert "completed" in cli("task", "show", "T-1").out
+
+
+@pytest.mark.promise("C-1")
+def test_the_template_and_a_wrong_phase_name_the_workspace_s_phases(own: Path, cli: Run) -> None:
+    """A template that is filled in but for its phase makes a task without a word about it."""
+    text = cli("template", "--task", "T-1", "--title", "Terms").out
+    assert "- **Phase:** [draft | legal-review | shipped]\n" in text
+    filled = text.replace("outcome:  #", "outcome: completed  #").replace(
+        "[who works on this, such as coder]", "ana"
+    )
+    (own / "T-1.md").write_text(filled, "utf-8")
+    assert "legal-review" not in cli("ingest", "T-1.md").out
+    refused = cli(*by("ana", "--phase", "testing"), code=1).err
+    assert "expected draft | legal-review | shipped [invalid_choice]" in refused

@@ -122,9 +122,13 @@ def test_another_agent_takes_a_leg_again_and_what_follows(ran: Path, cli: Run) -
 def test_what_can_t_be_taken_again_is_refused(ran: Path, cli: Run) -> None:
     assert "has no ended turn 'ship'" in cli("replay", "R-1", "ship", "--by", "eva", code=1).err
     refused = cli("replay", "R-1", "code", "--agent", "ghost", "--by", "eva", code=1).err
-    assert "coder | planner | tester" in refused
+    assert "--agent: 'ghost' is not in the relay; expected coder | planner | tester" in refused
+    assert "Try: say with --command or --script what runs it [" in refused
     refused = cli("replay", "R-1", "code", "--command", "no-such-program", "--by", "eva", code=1)
-    assert "was not found" in refused.err
+    assert "- --command: the program 'no-such-program' was not found" in refused.err
+    assert "Fix these in the file" not in refused.err
+    refused = cli("replay", "R-1", "code", "--script", "none.yaml", "--by", "eva", code=1).err
+    assert "- --script: " in refused
     assert cli("replay", "R-1").out == "no leg of this run was taken again\n"
 
 
@@ -132,7 +136,7 @@ def test_what_can_t_be_taken_again_is_refused(ran: Path, cli: Run) -> None:
 def test_a_relay_is_run_from_a_chosen_leg(ran: Path, cli: Run, as_json: Callable[..., Any]) -> None:
     """On the task as it is now, as a run of its own."""
     refused = cli("run", "relay.yaml", "--task", "T-1", "--from", "ship", "--by", "eva", code=1)
-    assert "plan | code | check" in refused.err
+    assert "--from: 'ship' is no leg; expected plan | code | check" in refused.err
     cli("run", "relay.yaml", "--task", "T-1", "--from", "code", "--by", "eva")
     run = as_json("runs", "R-2")
     assert [turn["leg"] for turn in run["turns"]] == ["code", "check"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from passdown.cli import output as out
 from passdown.cli.parsing import Author, command, fraction, full_address
 from passdown.cli.session import UsageError, plain, read_input, read_text
 from passdown.core.handoff import Blocker, Handoff
+from passdown.core.kinds import PHASES
 from passdown.core.names import id_problems
 from passdown.core.schema import Choice, Field, Flag, List, fields_of
 from passdown.errors import GateRefused, InvalidInput, NotFound, PassdownError, Problem
@@ -210,6 +212,8 @@ def _fix_as_flag(problem: Problem) -> str:
     """What to try, in flags: the flag of a field that is missing, else what was proposed."""
     if problem.code == "same_agent":
         return "another --to, or none"
+    if problem.code == "invalid_choice" and not problem.fix:
+        return ""  # the choices are what helps
     if (problem.fix and problem.code != "required") or problem.level != "error":
         return re.sub(r"\bin (resolves|despite)\b", r"with --\1", problem.fix)
     field = re.sub(r"\[\d+\]", "", problem.path)
@@ -701,5 +705,11 @@ def schema(session: Session, of: Literal["handoff", "task", "state"] = "handoff"
 def template(session: Session, *, task: str = "TASK-ID", title: str = "Name") -> None:
     """Print an empty task file with a handoff section."""
     from passdown.core.task_files import task_template
+    from passdown.workspace.context import read_settings
+    from passdown.workspace.location import locate
 
-    session.show_text(task_template(task, title))
+    phases = PHASES
+    if not session.is_remote:
+        with suppress(NotFound):
+            phases = read_settings(locate(session.store, create=False).config).phases
+    session.show_text(task_template(task, title, phases))

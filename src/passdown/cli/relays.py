@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from passdown.cli import output as out
 from passdown.cli.parsing import Author, command, seconds
 from passdown.cli.runs import print_run_status, print_turns
-from passdown.cli.session import UsageError, is_server_url, read_input, start_tracing
+from passdown.cli.session import (
+    UsageError,
+    is_server_url,
+    named_by_flags,
+    read_input,
+    start_tracing,
+)
 from passdown.core.text import visible
 from passdown.errors import PassdownError, StoreBusy
 from passdown.relay.conversations import REVIEWS
@@ -438,7 +444,7 @@ def run(
         raise UsageError("name a relay FILE and a --task, or a run with --resume")
     if detach and not wait:
         raise UsageError("--detach never waits; leave --no-wait out")
-    with session.open() as workspace:
+    with named_by_flags(begins_with="--from"), session.open() as workspace:
         found = relay_at(relay, workspace, task or "") if relay else None
         options = _engine_options(workspace, relay_store, lease)  # without it, nothing is recorded
         runs = Runs(workspace)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.cli import output as out
 from passdown.cli.parsing import AGENT, FILE, Author, command
-from passdown.cli.session import UsageError
+from passdown.cli.session import UsageError, named_by_flags
 from passdown.errors import error_from_document
 from passdown.relay.agents import MACHINES, AgentStates, as_mermaid
 from passdown.relay.run import ENDINGS, RUNNING, VERDICTS, WAITING
@@ -172,7 +172,8 @@ def replay(
         if not leg:
             session.show(workspace.relay.replays(run), _print_replays)
             return 0
-        with out.busy(f"passdown replay {run} {leg}"):
+        flags = {"runner__command": "--command", "runner__script": "--script", "agent": "--agent"}
+        with out.busy(f"passdown replay {run} {leg}"), named_by_flags(**flags):
             found = workspace.relay.replay(
                 run, leg, by=by, agent=agent, runner=runner, rest=rest, folder=folder
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from passdown import tracing
@@ -11,7 +12,7 @@ from passdown.core.results import View
 from passdown.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from passdown.workspace import Workspace
 
@@ -100,6 +101,19 @@ def plain(result: Any) -> Any:
     if hasattr(result, "_asdict"):
         return {name: plain(value) for name, value in result._asdict().items()}
     return [plain(each) for each in result] if isinstance(result, list | tuple) else result  # pyright: ignore[reportUnknownVariableType]
+
+
+@contextmanager
+def named_by_flags(**flags: str) -> Generator[None]:
+    """Let problems with an argument name the flag that gave it; `__` stands for a dot."""
+    try:
+        yield
+    except InvalidInput as error:
+        known = {name.replace("__", "."): flag for name, flag in flags.items()}
+        error.problems = tuple(
+            each._replace(path=known.get(each.path, each.path)) for each in error.problems
+        )
+        raise
 
 
 def is_server_url(store: str) -> bool:

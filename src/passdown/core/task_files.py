@@ -25,7 +25,7 @@ _TEMPLATE = """\
 <!-- Agent hands off to Next agent; that counts each time. -->
 - **Agent:** [who works on this, such as coder]
 - **Next agent:** [who takes over, such as tester]
-- **Phase:** [planning | implementing | testing | reviewing | completed]
+- **Phase:** @phases@
 - **Time limit:** [minutes]
 - **Depends on:** [task ids]
 
@@ -63,7 +63,14 @@ PLACEHOLDERS = frozenset(re.findall(r"\[[^\[\]]{3,}\]", _TEMPLATE.partition("## 
 """The places of the template that wait to be filled in, such as `[minutes]`."""
 
 
-def task_template(task: str = "TASK-ID", title: str = "Name") -> str:
+def _phase_place(phases: Sequence[str]) -> str:
+    """The place of the template that the phase goes in: it lists the choices."""
+    return f"[{' | '.join(phases)}]"
+
+
+def task_template(
+    task: str = "TASK-ID", title: str = "Name", phases: Sequence[str] = PHASES
+) -> str:
     """A task file to fill in; `passdown ingest` takes it once its handoff says how the work ended.
 
     Raises InvalidInput for an id that no task can have.
@@ -75,6 +82,7 @@ def task_template(task: str = "TASK-ID", title: str = "Name") -> str:
     # The title is one line of a heading, whatever was given; the id can hold no mark.
     shown = visible(" ".join(title.split())) or "Name"
     filled = _TEMPLATE.replace("@handoff@", yaml_template(), 1)
+    filled = filled.replace("@phases@", _phase_place(phases), 1)
     return filled.replace("@task@", task, 1).replace("@title@", shown, 1)
 
 
@@ -332,9 +340,10 @@ def _is_place(text: str) -> bool:
 
 
 def _take_metadata(lines: list[str], found: TaskFileFields, phases: Sequence[str]) -> None:
+    places = (_phase_place(phases), _phase_place(PHASES))
     for line in _filled(lines):
         match = _METADATA.match(line) if len(line) <= MAX_MARKUP_LINE else None
-        if match is None or _is_place(match[2]):
+        if match is None or _is_place(match[2]) or match[2] in places:
             continue
         name, value = match[1].strip(), match[2]
         key = name.lower()

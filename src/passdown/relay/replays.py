@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from passdown.workspace.location import Location
 
 _REFUSED = "the leg is not taken again; nothing was changed"
+_RUNNER_TOO = "say with --command or --script what runs it (in Python: runner=...)"
 _ONLY = "only this leg was taken again"
 _ABOUT_RUN = ("run", "leg", "to")
 """What the relay adds to a handoff's metadata."""
@@ -77,7 +78,7 @@ def replay_leg(
     problems = [*agent_problems(by, "by"), *agent_problems(agent, "agent")]
     if agent not in found.relay.agents and not runner:
         message, known = f"{excerpt(agent)!r} is not in the relay", " | ".join(found.relay.agents)
-        problems.append(Problem("agent", "unknown_agent", message, known, "name a runner too"))
+        problems.append(Problem("agent", "unknown_agent", message, known, _RUNNER_TOO))
     if folder and not os.path.isdir(folder):
         problems.append(Problem("folder", "not_found", f"{excerpt(folder)!r}", "a folder"))
     raise_problems(_REFUSED, problems)
@@ -155,8 +156,18 @@ def _checked_runner(
     """A runner as a relay records it; raises InvalidInput with all problems."""
     leg = {"leg": turn.leg, "agent": agent}
     document = {"relay": run.relay.name, "agents": {agent: {"runner": runner}}, "legs": [leg]}
-    relay = check_relay(document, folder=os.getcwd(), workspace=workspace)
+    try:
+        relay = check_relay(document, folder=os.getcwd(), workspace=workspace)
+    except InvalidInput as error:  # it is no file's: the paths are those of the argument
+        own = [each._replace(path=_in_runner(each.path)) for each in error.problems]
+        raise InvalidInput(_REFUSED, own) from error
     return relay.document["agents"][agent]["runner"]
+
+
+def _in_runner(path: str) -> str:
+    """The path of a relay's problem below its agent: `runner.command`."""
+    _, found, below = path.rpartition(".runner")
+    return f"runner{below}" if found else path
 
 
 def _copied(workspace: Workspace, run: Run, turn: LegRun, asked: Record, folder: str) -> Location:
