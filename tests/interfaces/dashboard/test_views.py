@@ -251,6 +251,7 @@ def test_search_offers_each_kind_that_recall_has(page: Any, ws: Workspace) -> No
         stopped="time", suggested_next_steps=["Paint the fence"],
         facts=[{"key": "fence", "value": "green"}],
     )  # fmt: skip
+    ws.decide(task="T-1", agent="planner", summary="Oil the fence", rationale="wood rots")
     visit(page, page.url + "search?query=fence")
     options = page.locator("[name=kind] option")
     values = options.evaluate_all("all => all.map((each) => each.value)")
@@ -259,6 +260,9 @@ def test_search_offers_each_kind_that_recall_has(page: Any, ws: Workspace) -> No
     page.select_option("[name=kind]", "next_step")
     page.wait_for_selector("#results .row >> text=green", state="detached")
     assert page.locator("#results .row").inner_text().count("Paint the fence") == 1
+    page.select_option("[name=kind]", "decision")
+    page.wait_for_selector("#results .row >> text=rots")
+    assert page.locator("#results .row").inner_text().count("Oil the fence") == 1
     page.select_option("[name=kind]", "fact")
     page.wait_for_selector("#results .row >> text=green")
 
@@ -483,8 +487,8 @@ def test_a_run_that_is_over_has_idle_agents_and_its_replays(page: Any, ws: Works
     replays = page.locator("#replays tbody tr")
     assert found["replay"] in replays.inner_text()
     assert "summary" in replays.inner_text()
-    command = replays.locator("code >> nth=1").inner_text()
-    program, *arguments = shlex.split(command)
+    page.click("#replay-commands summary")
+    program, *arguments = shlex.split(page.locator("#replay-commands code").inner_text())
     assert program == "passdown"
     ran = subprocess.run(
         [sys.executable, "-m", "passdown", *arguments], capture_output=True, text=True, check=True

@@ -124,7 +124,7 @@ def run_page(call: ApiRequest) -> Page:
         ),
         run["why"] and tag("p", run["why"], class_="lead"),
         tag("p", *acts, class_="acts left"),
-        _by_command(run),
+        _by_command(run["next"], "commands"),
         section("Tokens in context", bars(sizes, "Tokens in the context of each turn")),
         section("Turns", tag("ol", *(_turn(run, turn) for turn in turns), class_="timeline")),
         _replays(call, name),
@@ -154,16 +154,16 @@ def _resume(call: ApiRequest, run: dict[str, Any]) -> list[Html | None]:
     return [button, tag("span", *how, class_="note") if button and not working else None]
 
 
-def _by_command(run: dict[str, Any]) -> Html:
+def _by_command(commands: Sequence[str], id: str) -> Html:
     """The same from a terminal."""
-    if not run["next"]:
+    if not commands:
         return Html()
-    lines = [tag("p", tag("code", each)) for each in run["next"]]
-    return tag("details", tag("summary", "From a terminal"), *lines, id="commands")
+    lines = [tag("p", tag("code", each)) for each in commands]
+    return tag("details", tag("summary", "From a terminal"), *lines, id=id)
 
 
 def _replays(call: ApiRequest, run: str) -> Html:
-    """The legs of a run that were taken again, and the command that shows that ledger's run."""
+    """The legs of a run that were taken again, and the commands that show their own ledgers."""
     if not call.caller.may(OPERATION["relay.replays"].right):
         return Html()
     try:
@@ -176,13 +176,14 @@ def _replays(call: ApiRequest, run: str) -> Html:
             f"{each['leg']}, turn {each['turn']}",
             *([side["agent"], " ", chip(side["outcome"] or "open")] for side in (first, again)),
             ", ".join(each["diff"]).replace("_", " ") or "nothing",
-            tag("code", f"passdown runs {run} --store {shlex.quote(each['store'])}"),
         )
         for each in found
         for first, again in ((each["first"], each["again"]),)
     ]
-    head = ("replay", "leg", "first", "again", "differs in", "shown by")
-    return section("Replays", table(head, rows), id="replays") if rows else Html()
+    head = ("replay", "leg", "first", "again", "differs in")
+    shown = [f"passdown runs {run} --store {shlex.quote(each['store'])}" for each in found]
+    listed = [table(head, rows), _by_command(shown, "replay-commands")]
+    return section("Replays", *listed, id="replays") if rows else Html()
 
 
 def _turn(run: dict[str, Any], turn: dict[str, Any]) -> Html:

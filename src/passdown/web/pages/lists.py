@@ -297,6 +297,8 @@ def _found_tasks(call: ApiRequest, given: dict[str, str]) -> list[Html]:
 
 def _result(found: Any) -> Html:
     is_item = "#" in found.address
+    rest = found.passage.removeprefix(found.title)  # the title isn't said twice
+    detail = rest.removeprefix(" | ") if rest.startswith(" | ") else rest and found.passage
     where = item_link(found.address) if is_item else tag("code", found.address)
     return tag(
         "article",
@@ -304,8 +306,7 @@ def _result(found: Any) -> Html:
         tag(
             "div",
             tag("p", tag("strong", text(found.title, 300)), class_="title"),
-            found.passage.strip() != found.title.strip()
-            and tag("p", text(found.passage, 600), class_="detail"),
+            detail and tag("p", text(detail, 600), class_="detail"),
             tag(
                 "p",
                 where,
