@@ -242,3 +242,35 @@ def test_anything_with_an_address_is_shown(filled: Path, as_json: Callable[..., 
         assert as_json("show", name)["summary"] == "S"
     assert as_json("show", "task:T-1")["type"] == "task"
     assert "passdown task list" in as_json("show", "nothing", code=1)["next_step"]
+
+
+def test_the_default_is_never_what_another_agent_has_begun(
+    project: Path, cli: Run, as_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One's own task comes first, also while a gate holds it; without one, it has to be named."""
+    as_json("task", "new", "T-1", "--title", "Login", "--agent", "ann")
+    monkeypatch.setenv("PASSDOWN_AGENT", "carl")
+    own = as_json("start", "My own work")["task"]
+    blocked = ("--outcome", "blocked", "--blocker", "ship it?", "--requires-human")
+    assert as_json("handoff", *blocked)["task"] == own
+    assert f"handoff of {own} is refused" in cli("handoff", "--outcome", "completed", code=1).err
+    as_json("gate", "approve", f"{own}#k1", "--by", "eve")
+    as_json("task", "done", own)
+    as_json("start", "T-1", "--agent", "ann")
+    done = ("handoff", "--outcome", "completed")
+    for words in (done, ("task", "done")):
+        assert "the only open task (T-1) is with ann; name the one" in cli(*words, code=2).err
+    as_json("handoff", "--from", "ann", "--outcome", "partial", "--stopped", "time", "--next", "go")
+    assert "the only open task (T-1) is with ann; name the one" in cli(*done, code=2).err
+    assert as_json("task", "show", "T-1")["holder"] == "ann"
+
+
+def test_the_agent_that_is_named_says_which_task_is_meant(
+    project: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    as_json("task", "new", "T-1", "--title", "Login", "--agent", "ann")
+    as_json("task", "new", "T-2", "--title", "Logout", "--agent", "ann")
+    as_json("start", "T-2", "--agent", "tester")
+    assert as_json("decide", "JWT", "--why", "r", "--agent", "tester")["task"] == "T-2"
+    assert as_json("warn", "mind the gap", "--agent", "tester")["task"] == "T-2"
+    assert as_json("handoff", "--from", "tester", "--outcome", "completed")["task"] == "T-2"

@@ -185,7 +185,8 @@ def _named_source(
     if blocks and not given["blockers"]:
         raise UsageError("--blocks names tasks that wait for a --blocker; name that as well")
     if file is None:
-        given["task"] = given["task"] or session.only_task()
+        sender = given["from_agent"]
+        given["task"] = given["task"] or session.only_task(sender, to_hand_off=True)
     return file
 
 

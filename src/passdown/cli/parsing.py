@@ -499,14 +499,16 @@ class Parser(argparse.ArgumentParser):
 
     def _fill(self, command: Command, session: Session, given: dict[str, Any]) -> None:
         """Add what wasn't given: the task, the author, defaults."""
+        agent = given.get("agent") or given.get("from_agent")
         for argument in self.declared:
             if command.may_find(argument) and "task" not in given:
-                given["task"] = session.only_task()
+                to_hand_off = any(each.name == "from_agent" for each in self.declared)
+                given["task"] = session.only_task(agent, to_hand_off=to_hand_off)
             elif command.finds_task and argument.name == "task" and "task" not in given:
-                given["task"] = session.task_if_open() or None
+                given["task"] = session.task_if_open(agent) or None
             elif argument.name in ("item", "gate") and _is_item_id(given[argument.name]):
                 if argument.name == "gate" or _words_of(argument, command)[0] != "ID":
-                    task = session.only_task()
+                    task = session.only_task(agent)
                     given[argument.name] = full_address(given[argument.name], task)
             elif argument.is_author:
                 given[argument.name] = session.author(given.get(argument.name))

@@ -59,20 +59,22 @@ class Session:
 
         return token_holder(self.store)
 
-    def only_task(self) -> str:
-        """The task that is meant where none is named; see `choose_task`."""
-        if task := self.task_if_open():
+    def only_task(self, agent: str | None = None, *, to_hand_off: bool = False) -> str:
+        """The task that is meant where none is named, for the agent that is; see `choose_task`."""
+        if task := self.task_if_open(agent, to_hand_off=to_hand_off):
             return task
         raise UsageError("no task is open; name one")
 
-    def task_if_open(self) -> str:
+    def task_if_open(self, agent: str | None = None, *, to_hand_off: bool = False) -> str:
         """Like `only_task`, but empty where no task is open: then records are for all work."""
         from passdown.workspace.defaults import choose_task
         from passdown.workspace.location import branch_and_commit
 
         branch = branch_and_commit(os.getcwd())[0]
         with self.open() as workspace:
-            choice = choose_task(workspace, agent=self.author(None), branch=branch)
+            choice = choose_task(
+                workspace, agent=self.author(agent), branch=branch, to_hand_off=to_hand_off
+            )
         if choice.task or not choice.tasks:
             return choice.task
         raise UsageError(f"{choice.listed()}; name the one that is meant with --task")

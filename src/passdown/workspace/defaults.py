@@ -46,16 +46,25 @@ class TaskChoice(NamedTuple):
 
     def listed(self, most: int = 5) -> str:
         """How many tasks came into question, and which."""
+        if len(self.tasks) == 1:
+            return f"the only open task ({self.tasks[0].task}) is with {self.tasks[0].holder}"
         names = [each.task for each in self.tasks[:most]]
         names += ["..."] if len(self.tasks) > most else []
         return f"{len(self.tasks)} tasks are open ({', '.join(names)})"
 
 
 def choose_task(
-    workspace: Workspace, *, agent: str, before: str = "", branch: str = ""
+    workspace: Workspace,
+    *,
+    agent: str,
+    before: str = "",
+    branch: str = "",
+    to_hand_off: bool = False,
 ) -> TaskChoice:
-    """The task that is meant: PASSDOWN_TASK, the one `before`, the only open one, the one that the
-    agent works on, the branch's, or the one that was handed to the agent.
+    """The task that is meant: PASSDOWN_TASK, the one `before`, the one that the agent works on, the
+    only open one, the branch's, the one that was handed to the agent, or that it handed to nobody.
+
+    What an agent that gives its name would `hand_off` is none that another has begun.
     """
     named = {os.environ.get("PASSDOWN_TASK", ""): "named by PASSDOWN_TASK", before: "as before"}
     for task, why in named.items():
@@ -63,18 +72,36 @@ def choose_task(
         if found and found.status in _OPEN:
             return TaskChoice(task, why, [])
     tasks = open_tasks(workspace)
-    if len(tasks) == 1:
-        return TaskChoice(tasks[0].task, "the only open task", tasks)
-    begun = [each.task for each in tasks if each.claimed_by == agent]
-    handed = [row.task for row in workspace.inbox(agent)] if len(tasks) > 1 else []
+    own = [each for s in _OPEN for each in workspace.tasks(status=s, agent=agent, limit=_MOST)]
+    begun = [each.task for each in own if each.claimed_by == agent]
+    if len(begun) == 1:
+        return TaskChoice(begun[0], f"which {agent} works on", tasks)
+    held = [each.task for each in own if _is_begun(workspace, each)]
+    handed = {row.task for row in workspace.inbox(agent)} if len(tasks) > 1 else set[str]()
+    only = [each.task for each in tasks] if len(tasks) == 1 else []
+    if only and only[0] not in held:
+        is_guarded = to_hand_off and _is_named(agent)
+        only = [] if held or (is_guarded and _is_begun(workspace, tasks[0])) else only
     for found, why in (
-        (begun, f"which {agent} works on"),
+        (only, "the only open task"),
         (tasks_named_in(branch, tasks), f"named by the branch {branch[:80]}"),
-        ([each.task for each in tasks if each.task in handed], f"handed to {agent}"),
+        ([task for task in held if task in handed], f"handed to {agent}"),
+        (held, f"which {agent} holds"),
     ):
         if len(found) == 1:
             return TaskChoice(found[0], why, tasks)
-    return TaskChoice("", "", tasks)
+    seen = {each.task for each in tasks}
+    return TaskChoice("", "", [*tasks, *(each for each in own if each.task not in seen)])
+
+
+def _is_begun(workspace: Workspace, task: TaskOverview) -> bool:
+    """Whether its holder has it by more than having made it: works on it, or by a handoff."""
+    return bool(task.claimed_by or workspace.task(task.task).counts.get("h"))
+
+
+def _is_named(agent: str) -> bool:
+    """Whether an agent gives its name; whoever doesn't may be any."""
+    return bool(os.environ.get("PASSDOWN_AGENT")) or agent != default_agent()
 
 
 def task_of(workspace: Workspace, name: str) -> TaskDetails | None:
