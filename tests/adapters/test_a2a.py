@@ -248,3 +248,7 @@ def test_the_program_of_the_page_runs(project_root: Path, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert "- d1 A JWT in a cookie | Why: scripts can't read it" in done.stdout
     assert "- h2 The login is written." in done.stdout
+    assert (
+        "The design is agreed."
+        in done.stdout.partition("coder reads more:")[2].partition("# T-1")[0]
+    )

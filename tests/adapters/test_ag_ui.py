@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +13,7 @@ from ag_ui.encoder import EventEncoder
 
 import passdown
 from passdown.adapters.ag_ui import answer, finished, interrupts
-from passdown.errors import InvalidInput
+from passdown.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,12 +55,15 @@ def test_a_gate_interrupts_a_run_and_its_answer_resumes_it(tmp_path: Path) -> No
             "status": "resolved",
             "payload": {"approved": True},
         }
-        assert answer(ws, "T-1", resumed(cancelled, other), by="kim") == []
+        assert answer(ws, "T-1", resumed(cancelled), by="kim") == []
         yes: dict[str, Any] = {
             "interruptId": "T-1#k1",
             "status": "resolved",
             "payload": {"approved": True},
         }
+        with pytest.raises(NotFound, match=r"T-1 has no gate T-9#k1; no answer was recorded"):
+            answer(ws, "T-1", resumed(yes, other), by="kim")
+        assert ws.gates("T-1")[0].status == "pending"
         assert answer(ws, "T-1", resumed(yes), by="kim") == ["T-1#k1"]
         assert answer(ws, "T-1", resumed(yes), by="kim") == [], "sent again after a reload"
         (gate,) = ws.gates("T-1", all=True)
@@ -84,3 +89,20 @@ def test_only_a_plain_yes_approves(tmp_path: Path) -> None:
         sent = {"interruptId": "T-1#k1", "status": "resolved", "payload": why}
         assert answer(ws, "T-1", resumed(sent), by="kim") == ["T-1#k1"]
         assert ws.gates("T-1")[0].status == "rejected"
+
+
+@pytest.mark.promise("C-6")
+def test_the_program_of_the_page_runs(project_root: Path, tmp_path: Path) -> None:
+    example = project_root / "docs" / "examples" / "protocols" / "over_ag_ui.py"
+    page = (project_root / "docs" / "protocols.md").read_text("utf-8")
+    assert f"```python\n{example.read_text('utf-8')}```" in page
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "interrupted: T-1#k1 asks: Delete the table?",
+        "resumed: RUN_FINISHED, interrupted: False",
+        "T-1#k1 is approved by kim",
+    ]

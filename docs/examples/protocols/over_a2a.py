@@ -14,13 +14,8 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, 
 from starlette.applications import Starlette
 
 import passdown
+from passdown import tools
 from passdown.adapters.a2a import HandoffExecutor, extension, handoff_message, read_handoff
-
-
-async def write_code(brief: str, task: str) -> dict[str, Any]:
-    """Stands for a real agent: it is given the brief, and gives the fields of its handoff."""
-    print(f"coder is given:\n{brief.rstrip()}\n")
-    return {"outcome": "completed", "summary": "The login is written.", "next_steps": ["Review it"]}
 
 
 def coder_app(url: str, workspace: passdown.Workspace) -> Starlette:
@@ -37,6 +32,19 @@ def coder_app(url: str, workspace: passdown.Workspace) -> Starlette:
         default_output_modes=["application/json"],
         skills=[AgentSkill(id="code", name="Code", description="Writes code.", tags=["code"])],
     )
+    history = tools.read_history(workspace, "", "coder")  # a model gets history.openai()
+
+    async def write_code(brief: str, task: str) -> dict[str, Any]:
+        """Stands for a real agent: it is given the brief, and gives the fields of its handoff."""
+        print(f"coder is given:\n{brief.rstrip()}\n")
+        read = await history.arun({"items": task})
+        print(f"coder reads more:\n{read.text}\n")
+        return {
+            "outcome": "completed",
+            "summary": "The login is written.",
+            "next_steps": ["Review"],
+        }
+
     executor = HandoffExecutor(workspace, "coder", write_code)
     handler = DefaultRequestHandler(executor, InMemoryTaskStore(), card)
     return Starlette(

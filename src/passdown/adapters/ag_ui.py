@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from passdown.adapters.shared import requires_extra
+from passdown.core.text import excerpt
+from passdown.errors import NotFound
 from passdown.tools import waiting_gates
 from passdown.tools.briefs import workspace_of
 
@@ -62,14 +64,24 @@ def finished(
 def answer(ws: AnyWorkspace, task: str, run: RunAgentInput, *, by: str) -> list[str]:
     """Record the answers with which a run resumes; gives the gates that were answered.
 
-    `by` is the person who is signed in. A gate that was answered before, that belongs to another
-    task or whose interrupt was cancelled stays as it is. Raises InvalidInput for a rejection
-    without a reason; the answers before it are recorded.
+    `by` is the person who is signed in. A gate that was answered before or whose interrupt was
+    cancelled stays as it is. Raises NotFound for an answer to what is no gate of the task, before
+    anything is recorded, and InvalidInput for a rejection without a reason; the answers before it
+    are recorded.
     """
+    known = {gate.address for gate in workspace_of(ws).gates(task, all=True)}
+    entries = [entry for entry in run.resume or () if entry.status == "resolved"]
+    if unknown := [
+        excerpt(each.interrupt_id) for each in entries if each.interrupt_id not in known
+    ]:
+        raise NotFound(
+            f"{task} has no gate {', '.join(unknown)}; no answer was recorded",
+            next_step=f"Its gates: {', '.join(sorted(known)) or 'none'}.",
+        )
     waiting = {gate.address for gate in waiting_gates(ws, task)}
     workspace, answered = workspace_of(ws), list[str]()
-    for entry in run.resume or ():
-        if entry.interrupt_id not in waiting or entry.status != "resolved":
+    for entry in entries:
+        if entry.interrupt_id not in waiting:
             continue
         payload: Any = entry.payload
         given = cast("JsonObject", payload) if isinstance(payload, dict) else {}
