@@ -353,3 +353,19 @@ def test_a_handoff_that_completes_its_task_now_is_no_repeat(
         assert as_json("task", "show", "T-1")["status"] == "completed"
         assert "was recorded already" in cli(*last).out
         cli("task", "set", "T-1", "--status", "open", "--agent", "ann")
+
+
+def test_what_a_person_has_to_settle_is_offered_as_a_gate(project: Path, cli: Run) -> None:
+    """Before and after a rejection, which gives the task back to its sender."""
+    new(cli, "T-1")
+    cli(
+        *("handoff", "T-1", "--from", "ann", "--to", "bob", "--outcome", "blocked"),
+        *("--blocker", "ship it?::ask", "--requires-human", "--next", "go on"),
+    )
+    offered = "Next: passdown gate approve T-1#k1 --by NAME"
+    assert offered in cli().out
+    assert "mark T-1#b1" not in cli().out
+    cli("gate", "reject", "T-1#k1", "--by", "eve", "--reason", "not yet")
+    assert offered in cli().out
+    assert "mark T-1#b1" not in cli().out
+    assert "was handed to" not in cli("start", "T-1", "--agent", "ann").out

@@ -218,7 +218,8 @@ def claim_problems(
             message = f"{task} needs {need}, and there is no task {need}"
             fix = f"passdown task new 'TITLE' --id {need}"
         found.append(Problem("depends_on", "waits", message, "", fix))
-    if target and not claimed and target != holder:
+    # A rejection gives it back to its sender.
+    if target and not claimed and holder not in (target, row.holder):
         message = f"{task} was handed to {target}"
         found.append(Problem("holder", "handed_to_another", message, level="warning"))
     gates = _human(reader.open_items(task, ("k",)))
@@ -230,10 +231,10 @@ def _resolves(reader: Reader, task: str, body: dict[str, Any]) -> list[Problem]:
     for index, text in enumerate(body.get("resolves", ())):
         address = parse_address(text)
         row = reader.item(*address) if address and address.task == task else None
-        is_gated = row is not None and row.letter == "b" and _is_gated(reader, row)
-        if row is None or not row.is_open or row.letter == "k" or is_gated:
+        waits = row is not None and row.letter == "b" and is_gated(reader, row)
+        if row is None or not row.is_open or row.letter == "k" or waits:
             state = f"is {row.status}" if row else f"is not an item of {task}"
-            state = "can only be settled by a person, who approves its gate" if is_gated else state
+            state = "can only be settled by a person, who approves its gate" if waits else state
             where = f"resolves[{index}]"
             found.append(Problem(where, "not_open", f"{text} {state}", "an open item of the task"))
     return found
@@ -293,7 +294,7 @@ def _way(reader: Reader, start: str, goal: str) -> list[str]:
     return []
 
 
-def _is_gated(reader: Reader, blocker: ItemRow) -> bool:
+def is_gated(reader: Reader, blocker: ItemRow) -> bool:
     """Whether a blocker waits for a person: marking it would let the task go on unseen."""
     place = (blocker.position, blocker.index)
     gates = reader.open_items(blocker.task, ("k",))
@@ -328,7 +329,7 @@ def mark_problems(reader: Reader, body: dict[str, Any]) -> list[Problem]:
             expected = " | ".join(allowed) or "nothing: answer gates with passdown gate"
             message = f"a {KINDS[address.letter].word} can't be {mark['status']}"
             found.append(Problem(f"{where}.status", "invalid_choice", message, expected))
-        elif address.letter == "b" and _is_gated(reader, row):
+        elif address.letter == "b" and is_gated(reader, row):
             message = f"a person has to answer the gate that {row.address} opened"
             fix = "passdown gate list shows it"
             found.append(Problem(where, "human_gate", message, "an answer from a person", fix))

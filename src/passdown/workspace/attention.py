@@ -12,6 +12,7 @@ from passdown.core.results import Attention
 from passdown.core.times import stamp
 from passdown.errors import PassdownError, Problem
 from passdown.history.state import item_documents
+from passdown.ledger.gates import is_gated
 from passdown.workspace import Workspace
 from passdown.workspace.context import context_of
 from passdown.workspace.queries import gates_of
@@ -147,8 +148,10 @@ def _blockers(reader: Reader, row: TaskRow) -> Iterator[JsonObject]:
         task, _, rest = source.partition("#")
         item = reader.item(task, rest[:1], int(rest[1:] or 0)) if rest else None
         detail = item.title if item else ""
+        # What waits for a person is settled by its gate, which has an entry of its own.
+        settled_by = () if item and is_gated(reader, item) else ("set_status",)
         yield _entry(
-            *("blocked", row.task, title, at, "set_status"),
+            *("blocked", row.task, title, at, *settled_by),
             address=source,
             detail=detail,
             agent=row.holder,
