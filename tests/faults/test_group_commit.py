@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -123,3 +123,26 @@ def test_nothing_acknowledged_is_lost_when_a_process_is_killed_whose_threads_sha
     with passdown.open(str(project)) as ws:
         assert faults_of(ws, acks) == []
         assert retried(ws, acks[-8:]) == []
+
+
+@pytest.mark.promise("P-1", "P-3")
+def test_an_interrupt_after_the_commit_tells_nobody_that_nothing_was_written(
+    ws: passdown.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Ctrl-C while the disk syncs: the commit is done when Python sees it."""
+    from passdown.store.sqlite import store as sqlite_store
+
+    run, store = sqlite_store.rows, cast("Any", ws)._context.store
+
+    def rows(connection: Any, sql: str, *values: Any) -> Any:
+        found = run(connection, sql, *values)
+        if sql == "COMMIT" and store._turns.group.members == len(TASKS):
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(sqlite_store, "rows", rows)
+    done = at_once(ws, [partial(write, ws, task, f"h-{task}") for task in TASKS])
+    monkeypatch.undo()
+    told = [future.exception() for future in done]
+    assert [type(error) for error in told if error] == [KeyboardInterrupt], "one was interrupted"
+    assert faults_of(ws, [future.result() for future in done if not future.exception()]) == []

@@ -198,3 +198,15 @@ def test_the_template_and_a_wrong_phase_name_the_workspace_s_phases(own: Path, c
     assert "legal-review" not in cli("ingest", "T-1.md").out
     refused = cli(*by("ana", "--phase", "testing"), code=1).err
     assert "expected draft | legal-review | shipped [invalid_choice]" in refused
+
+
+def test_a_phase_completes_only_while_the_settings_say_so(
+    own: Path, cli: Run, as_json: Callable[..., Any]
+) -> None:
+    """A task that was handed off under other settings follows the new ones as any other does."""
+    cli("task", "new", "Terms", "--id", "T-1", "--agent", "ana")
+    cli(*by("ana", "--to", "bo", "--phase", "draft"))
+    names = '[phases]\nnames = ["draft", "shipped", "completed"]\n'
+    (own / ".passdown" / "config.toml").write_text(names, "utf-8")
+    cli(*by("bo", "--to", "cy", "--phase", "shipped"))
+    assert as_json("task", "show", "T-1")["status"] == "open"

@@ -483,8 +483,6 @@ def _move(step: Changes) -> None:
         header["previous_phase"] = header["phase"]
         if phase != header["phase"]:
             header.update(phase=phase, phase_started_at=step.record.at)
-    if "completes" in body:
-        header["completes"] = body["completes"]
     header.update(
         outcome=body["outcome"],
         # What was said stays until something else is.
@@ -513,8 +511,7 @@ def status_after(body: dict[str, Any], header: dict[str, Any]) -> str:
     outcome = body["outcome"]
     if outcome in ("failed", "blocked"):
         return outcome
-    completing = body.get("completes") or header.get("completes")
-    is_last = (body.get("phase") or header["phase"]) in (COMPLETED, completing)
+    is_last = (body.get("phase") or header["phase"]) in (COMPLETED, body.get("completes"))
     return "completed" if is_last and outcome == "completed" else "open"
 
 

@@ -223,7 +223,7 @@ def _sorted_row(row: KnowledgeRow) -> KnowledgeRow:
 
 
 # What reading a damaged value may raise, where the database itself saw nothing wrong.
-_UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
+_UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 
 
 class Verification(NamedTuple):

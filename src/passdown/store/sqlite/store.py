@@ -98,8 +98,9 @@ class _Group:
         if isinstance(self._error, PassdownError):
             raise self._error
         if self._error is not None:
+            why = str(self._error) or type(self._error).__name__
             raise StoreUnavailable(
-                f"a transaction that was shared with another writer ended ({self._error})",
+                f"a transaction that was shared with another writer ended ({why})",
                 next_step="Nothing was written. Try again.",
             ) from self._error
         return True
@@ -299,8 +300,17 @@ class SqliteStore:
                 self._file.last = group.last
             group.end()
         except BaseException as error:
-            self._give_up(group, error)
+            if isinstance(error, Exception) or not self._was_committed(group):
+                self._give_up(group, error)
+            else:
+                group.end()
             raise
+
+    def _was_committed(self, group: _Group) -> bool:
+        """Whether a commit that was interrupted had taken place by then."""
+        if self._writer is None or self._writer.in_transaction:
+            return False
+        return group.last is None or self._has_record(*group.last)
 
     def _give_up(self, group: _Group, error: BaseException) -> None:
         """Keep nothing of what the members wrote."""
@@ -356,13 +366,17 @@ class SqliteStore:
         }
 
     def close(self) -> None:
-        """Close every connection of this process."""
-        if self._process == os.getpid():
-            for connection in [*self._idle, self._writer]:
-                if connection is not None:
-                    with translated_errors(self.path):
-                        connection.close()
-        self._forget_connections()
+        """Close every connection of this process, after whoever writes now."""
+        self._check_process()
+        with self._turn():
+            group = self._turns.group
+            if group.is_open and not group.is_busy:
+                self._commit(group)
+            connections = [*self._idle, *([self._writer] if self._writer else ())]
+            self._idle, self._writer = [], None
+            for connection in connections:
+                with translated_errors(self.path):
+                    connection.close()
 
     def _forget_connections(self) -> None:
         self._process = os.getpid()
