@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import uvicorn
 from a2a.client import create_client
+from a2a.helpers import new_data_part
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore
@@ -234,6 +235,31 @@ def test_problems_go_back_to_the_agent_or_to_the_client(tmp_path: Path) -> None:
             assert rejected.status.state == TaskState.TASK_STATE_REJECTED
             assert code in rejected.status.message.parts[0].text
         assert [each.task for each in there.tasks()] == ["T-1", "T-2"]
+
+
+@pytest.mark.promise("C-5")
+def test_a_data_part_of_another_form_is_rejected_by_name(tmp_path: Path) -> None:
+    """Never as an error of the server's own, and nothing is left behind."""
+    odd: dict[str, Any] = {
+        "no handoff": 5,
+        "handoff: str given": {"handoff": "T-1"},
+        "task: list given": {"handoff": HANDOFF, "task": []},
+        "answer: str given": {"handoff": HANDOFF, "answer": "approved"},
+        "task.agent: the handoff says it": {"handoff": HANDOFF, "task": {"agent": "kim"}},
+        "'T-2#k1' is no gate of T-1": {"handoff": HANDOFF, "answer": {"gate": "T-2#k1"}},
+    }
+
+    def person(_: RequestContext) -> str:
+        return "kim"
+
+    with passdown.open(str(tmp_path)) as ws, serving(ws, done, person=person) as url:
+        for said, data in odd.items():
+            message = handoff_message(HANDOFF)
+            message.parts[0].data.CopyFrom(new_data_part(data).data)
+            (task,) = sent(url, message)
+            assert task.status.state == TaskState.TASK_STATE_REJECTED, said
+            assert said in task.status.message.parts[0].text
+        assert ws.tasks() == []
 
 
 @pytest.mark.promise("C-5")

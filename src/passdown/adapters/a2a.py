@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from passdown.adapters.shared import requires_extra
 from passdown.core.schema import as_plain
+from passdown.core.text import excerpt
 from passdown.errors import (
     InvalidInput,
     NotFound,
@@ -119,7 +120,8 @@ def _found(source: Message | Task | Artifact) -> Iterator[JsonObject]:
     for holder in holders:
         for part in cast("Iterable[Part]", holder.parts):
             if dict(part.metadata).get("extension") == EXTENSION:
-                yield from map(_whole, helpers.get_data_parts([part]))
+                found = map(_whole, helpers.get_data_parts([part]))
+                yield from (data for data in found if isinstance(data, dict))
 
 
 def _whole(value: Any) -> Any:
@@ -190,11 +192,11 @@ class HandoffExecutor(AgentExecutor):
         sent: JsonObject = found[0] if found else {}
         earlier = [part for each in (known.history if known else ()) for part in _found(each)]
         handed: list[JsonObject] = [p["handoff"] for p in (sent, *earlier) if "handoff" in p]
-        given = handed[0] if handed else None
-        if not given:
-            raise InvalidInput("the message is refused; nothing was recorded", [_missing()])
+        given: JsonObject = handed[0] if handed else {}
+        problems = _shape_problems(sent) or ([] if given else [_missing()])
+        raise_problems("the message is refused; nothing was recorded", problems)
         if "answer" in sent:
-            self._answer(context, sent["answer"])
+            self._answer(context, sent["answer"], str(given.get("task", "")))
         if sent.get("handoff"):
             self._record(sent, key=f"a2a-{message.message_id}")
         return given
@@ -213,14 +215,19 @@ class HandoffExecutor(AgentExecutor):
             self.workspace.create_task(task, agent=sender, key=f"{key}-task", **fields)
         self.workspace.hand_off(handoff, key=key)
 
-    def _answer(self, context: RequestContext, said: JsonObject) -> None:
-        by = self._person(context) if self._person else ""
+    def _answer(self, context: RequestContext, said: JsonObject, task: str) -> None:
+        by, gate = self._person(context) if self._person else "", str(said.get("gate", ""))
+        problems: list[Problem] = []
         if not by:
-            problem = Problem("answer", "not_allowed", "gates are answered by people", "a person")
-            raise InvalidInput("the answer is refused; nothing was changed", [problem])
+            message, expected = "gates are answered by people", "a person"
+            problems.append(Problem("answer", "not_allowed", message, expected))
+        if gate.partition("#")[0] != task:
+            message = f"{excerpt(gate)!r} is no gate of {task}"
+            problems.append(Problem("answer.gate", "not_found", message, f"a gate of {task}"))
+        raise_problems("the answer is refused; nothing was changed", problems)
         is_yes = said.get("answer") == "approved"
         answer = self.workspace.approve if is_yes else self.workspace.reject
-        answer(str(said.get("gate", "")), by=by, reason=str(said.get("reason", "")))
+        answer(gate, by=by, reason=str(said.get("reason", "")))
 
     async def _waits(self, updater: TaskUpdater, task: str) -> bool:
         """Whether a person has to answer first; then the request requires input."""
@@ -258,6 +265,23 @@ def _question(updater: TaskUpdater, gates: list[Gate]) -> Message:
     message = updater.new_agent_message([_part({"gates": asked}), helpers.new_text_part(lines)])
     message.extensions.append(EXTENSION)
     return message
+
+
+def _shape_problems(sent: JsonObject) -> list[Problem]:
+    """What is wrong with a data part before its handoff is looked at."""
+    named = [name for name in ("handoff", "task", "answer") if name in sent]
+    found = [
+        Problem(name, "wrong_type", f"{type(sent[name]).__name__} given", "an object")
+        for name in named
+        if not isinstance(sent[name], dict)
+    ]
+    fields: JsonObject = {} if found else sent.get("task", {})
+    found += [
+        Problem(f"task.{name}", "unknown_field", "the handoff says it", "to be left out")
+        for name in ("task", "agent", "key")
+        if name in fields
+    ]
+    return found
 
 
 def _missing() -> Problem:
