@@ -740,7 +740,7 @@ def shape_of(field: Field) -> type[Any] | None:
 
 class _Plan(NamedTuple):
     """What checking a shape needs, put together once: fields, those that are required, and each
-    one's default in plain data; what could be changed is made anew.
+    one's default in plain data; lists and objects are made for each use.
     """
 
     fields: dict[str, Field]

@@ -308,7 +308,7 @@ def _shares(heads: list[Head], cores: int) -> list[list[Head]]:
     return [sorted(share) for share in shares]
 
 
-# A process that is started anew, on every system: it never runs the caller's own program again.
+# A new process, not a fork: it never runs the caller's own program again.
 # What opens a store is above the ledger.
 _PROGRAM = """
 import sys
