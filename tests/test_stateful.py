@@ -9,6 +9,7 @@ what was read when it was current.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -171,6 +172,11 @@ class Expected:
             self.base_status = "open"
 
 
+def without_held(summary: str) -> str:
+    """A summary without the gates that hold the task: those that were answered aren't named."""
+    return re.sub(r", held by [^\n]* until a person answers", "", summary)
+
+
 class Work(RuleBasedStateMachine):
     """Agents at work on three tasks."""
 
@@ -286,7 +292,8 @@ class Work(RuleBasedStateMachine):
         heads = self.heads()
         again = self.ws.hand_off(handoff, key=key)
         now = {"is_replay": True, "held_by": again.held_by, "warnings": again.warnings}
-        assert again == command._replace(**now)
+        assert again._replace(context_summary="") == command._replace(**now, context_summary="")
+        assert without_held(again.context_summary) == without_held(command.context_summary)
         assert self.heads() == heads
         other = {**handoff, "summary": "something else"}
         self.refused(KeyReused, lambda: self.ws.hand_off(other, key=key))
