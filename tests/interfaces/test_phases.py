@@ -200,6 +200,7 @@ def test_the_template_and_a_wrong_phase_name_the_workspace_s_phases(own: Path, c
     assert "expected draft | legal-review | shipped [invalid_choice]" in refused
 
 
+@pytest.mark.promise("C-1")
 def test_a_phase_completes_only_while_the_settings_say_so(
     own: Path, cli: Run, as_json: Callable[..., Any]
 ) -> None:
